@@ -1,13 +1,13 @@
-"""Chunking: record batches of any size become chunks of so many rows, each with a digest of its values.
+"""Chunking: record batches of any size become chunks with a fixed number of rows, each with a digest of its values.
 
     batches of a partition ──► Chunker ──► chunk 0, chunk 1, … (the last one may be shorter)
 
-1. Which row is in which chunk follows from the order of the rows alone, not from how Spark cut its batches.
-2. A digest follows from the number of the chunk and the values of its rows: not from batches, offsets or metadata.
-3. Not more than a chunk and a batch is held.
+1. Which row is in which chunk depends only on the order of the rows, not on the sizes of Spark's batches.
+2. A digest depends only on the number of the chunk and the values of its rows, not on batches, offsets or metadata.
+3. Memory: at most a chunk and a batch.
 
 This file and digests.py also run in Spark's Python workers, where aiostorm need not be installed: they import nothing
-else of it.
+else of aiostorm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Chunker:
         self._count = 0
 
     def add(self, batch: Any) -> Iterator[Any]:
-        """A batch has come: the chunks that are whole now."""
+        """Add a batch. Returns the chunks that are complete now."""
         at = 0
         while self._count + batch.num_rows - at >= self._rows:
             missing = self._rows - self._count
@@ -39,7 +39,7 @@ class Chunker:
             self._count += batch.num_rows - at
 
     def end(self) -> Any | None:
-        """The partition has no more rows: the last chunk, if rows are left."""
+        """The partition has no more rows. Returns the last chunk, if rows are left."""
         return self._joined(None) if self._held else None
 
     def _joined(self, last: Any) -> Any:
@@ -50,7 +50,7 @@ class Chunker:
 
 
 def digest_of(number: int, chunk: Any) -> int:
-    """64 bits that say what is in a chunk."""
+    """A 64-bit digest of a chunk."""
     found = hashlib.blake2b(b"%d:" % number, digest_size=8)
     found.update(digest_of_rows(chunk))
     return int.from_bytes(found.digest(), "big")

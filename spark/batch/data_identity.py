@@ -1,13 +1,13 @@
-"""Batch data: what a plan reads, so that progress of one day's data is never taken for that of another day's.
+"""Data identity: which data a plan reads, so that the progress of one day's data is never used for that of another day.
 
     plan ─► its text, without what differs from run to run ─► which query
          └► leaves: files ─► paths, sizes, times of change    tables ─► versions    ranges ─► nothing but the text
                     anything else (rows of this process, JDBC, …) ─► not known: samples are compared (samples.py)
 
-1. Two runs have the same Data only if query, files and versions are the same; a file that was written again differs.
-2. Spark lists files when it makes a plan: what is told here is that list, and so what the plan reads.
-3. Spark's semanticHash is no help: it is another number in each JVM (tried with PySpark 4.3).
-4. Everything here blocks. What is internal to Spark is looked at, and not relied on: without it data is not known.
+1. Two runs have the same identity only if query, files and versions are the same; a file that was rewritten differs.
+2. Spark lists files when it makes a plan: the identity describes that list, which is what the plan reads.
+3. Spark's semanticHash cannot be used: it differs between JVMs (tested with PySpark 4.3).
+4. Everything here blocks. Spark's internals are used if they are available: without them the identity is not known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 _IDS: Final = re.compile(r"(?<=[\w)>`])#-?\d+L?|@[0-9a-f]{4,}")
-"""Numbers that Spark gives to columns, and Java to objects."""
+"""Numbers of Spark's columns and Java's objects."""
 
 _FILE: Final = re.compile(r"\{path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);", re.S)
 _FULLY_NAMED: Final = ("Range", "OneRowRelation")
@@ -28,7 +28,7 @@ _FULLY_NAMED: Final = ("Range", "OneRowRelation")
 
 @dataclass(frozen=True, slots=True)
 class DataIdentity:
-    """What is read. `plan` and `text` are for a header, and for people; `known`: do they tell it from any other?"""
+    """The identity of the data. `plan`, `text`: for a header and messages; `is_known`: they identify the data."""
 
     plan: str = ""
     text: str = ""
@@ -37,7 +37,7 @@ class DataIdentity:
 
 @dataclass(slots=True)
 class _InputFiles:
-    """Of the leaves of a plan: what was found so far."""
+    """The inputs found in the leaves of a plan."""
 
     lines: list[str] = field(default_factory=list)
     files: int = 0
@@ -63,7 +63,7 @@ class _InputFiles:
 
 
 def identify_data(frame: Any) -> DataIdentity:
-    """What this classic DataFrame reads. Blocks."""
+    """The data that this classic DataFrame reads. Blocks."""
     plan = frame._jdf.queryExecution().analyzed()
     text = _IDS.sub("#", plan.canonicalized().toString())
     plan_text = f"{text.splitlines()[0][:80]} … {_digest(text)}"
@@ -103,7 +103,7 @@ def _inspect_leaf(jvm: Any, leaf: Any, files: _InputFiles) -> None:
 
 
 def _add_files(jvm: Any, index: Any, files: _InputFiles) -> None:
-    """Of one index of files. Its text has all of them at once; a question for each file would take a millisecond."""
+    """Add the files of an index. Its text has all of them; one call for each file would take a millisecond."""
     nothing = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
     listed = _FILE.findall(index.listFiles(nothing, nothing).toString())
     paths = list(index.inputFiles())
@@ -112,7 +112,7 @@ def _add_files(jvm: Any, index: Any, files: _InputFiles) -> None:
             files.add(path, int(size), int(changed))
         return
     configuration = jvm.org.apache.spark.sql.SparkSession.active().sparkContext().hadoopConfiguration()
-    for path in paths:  # file systems whose statuses read otherwise
+    for path in paths:  # file systems with another form of status
         place = jvm.org.apache.hadoop.fs.Path(path)
         status = place.getFileSystem(configuration).getFileStatus(place)
         files.add(path, status.getLen(), status.getModificationTime())

@@ -1,11 +1,11 @@
-"""Feed: partitions on their way and chunks at hand, for one task: never more than there is room for.
+"""Feed: the partitions being read and the chunks ready to emit, for one task: never more than `max_pending`.
 
-    machine.take ─► loads (`ahead`: a Spark job, or a connection) ─► read, while there is room ─► ready ─► emitted
-                                                                      `max_pending` chunks in all, acks free room
+    claim_next ─► readers (`ahead`: a Spark job, or a connection) ─► read, while chunks may be pending ─► ready ─► emit
+                                                                       `max_pending` chunks in all; acks free capacity
 
-1. What blocks is in threads; everything else happens in the event loop, in callbacks. There is no asyncio task.
-2. What is not read stays in Spark: a slow topology holds it back.
-3. After an error or `close` nothing comes any more; what is ready stays.
+1. Blocking calls are in threads; everything else happens in the event loop, in callbacks. There is no asyncio task.
+2. Data that is not read stays in Spark: a slow topology slows it down.
+3. After an error or `close` nothing more is read; ready chunks stay.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from .readers import End, PartitionReader, Piece
 log = logging.getLogger("aiostorm.spark")
 
 READ_AT_ONCE = 4
-"""Chunks that one call of a thread brings at most."""
+"""The most chunks that one call in a thread returns."""
 
 
 class Opener(Protocol):
-    """Where loads come from."""
+    """Opens partition readers."""
 
     readers: int
-    """So many loads are read at the same time."""
+    """How many readers are read at the same time."""
 
     def main(self) -> Callable[[], None] | None:
-        """What runs in a thread all the while, if anything does."""
+        """A function that runs in a thread all the time, if there is one."""
         ...
 
     def next(self) -> Callable[[], PartitionReader] | None:
-        """What opens the next load, in a thread; None: there is none now. In the loop."""
+        """A function that opens the next reader, in a thread; None: there is none now. In the loop."""
         ...
 
     def opened(self, reader: PartitionReader) -> bool:
-        """A load is open: is it to be read? In the loop."""
+        """A reader is open. Whether to read it. In the loop."""
         ...
 
     def ended(self, reader: PartitionReader) -> None:
-        """A load was read to its end. In the loop."""
+        """A reader was read to its end. In the loop."""
         ...
 
     def confirmed(self) -> Sequence[int]:
-        """`main` has ended well: partitions that are read to their end by that. In the loop."""
+        """`main` has ended well. Returns the partitions that are complete now. In the loop."""
         ...
 
     def cancel(self) -> None:
-        """End what runs in Spark; no more loads. Blocks."""
+        """Cancel the jobs in Spark; no more readers. Blocks."""
         ...
 
 
 class Feed:
-    """See the module. `changed` is called when a chunk is ready, a partition has ended, or `error` is set."""
+    """Reads partitions. `changed` is called when a chunk is ready, a partition has ended, or `error` is set."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class Feed:
 
     @property
     def opener(self) -> Opener:
-        """Where its loads come from."""
+        """The opener of its readers."""
         return self._opener
 
     def begin(self) -> None:
-        """Begin."""
+        """Start reading."""
         main = self._opener.main()
         if main is not None:
             self._main = self._calls.begin(main)
@@ -102,7 +102,7 @@ class Feed:
         self.pump()
 
     def pump(self) -> None:
-        """Begin what can be begun: called whenever something has changed."""
+        """Start all reads that are possible now: called after every change."""
         if self._closed or self.error is not None:
             return
         while self._readers.in_progress < self._ahead:
@@ -124,11 +124,11 @@ class Feed:
                 reading.add_done_callback(self._on_read)
 
     def stop(self) -> None:
-        """Nothing comes any more. Does not block: reads that wait end soon."""
+        """Stop reading. Does not block: waiting reads end soon."""
         self._closed = True
 
     def close(self) -> None:
-        """End what runs in Spark, and all connections. Blocks; after `stop`."""
+        """Cancel the jobs in Spark, and close all connections. Blocks; after `stop`."""
         try:
             self._opener.cancel()
         finally:
@@ -136,7 +136,7 @@ class Feed:
                 reader.close()
 
     async def ended(self) -> None:
-        """Return when no thread works for it any more."""
+        """Wait until no thread works for the feed."""
         waited: list[asyncio.Future[Any]] = [*self._opening, *self._reading]
         if self._main is not None:
             waited.append(self._main)
@@ -144,7 +144,7 @@ class Feed:
             await asyncio.wait(waited)
 
     def _open(self, begin: Callable[[], PartitionReader]) -> PartitionReader:
-        if self._closed:  # no new job behind those that were cancelled
+        if self._closed:  # no new job after those that were cancelled
             raise EOFError("the feed is closed")
         return begin()
 
@@ -158,11 +158,11 @@ class Feed:
             self._changed()
         if error is None:
             self._look_whether_all_came()
-        elif not self._machine.is_read:  # else, whatever it was, all is here
+        elif not self._machine.is_read:  # else all data is here, and the error does not matter
             self._on_error(error)
 
     def _look_whether_all_came(self) -> None:
-        """When the job has ended, and what its threads have read of it has arrived here."""
+        """After the job has ended and all reads are done: fail if partitions are missing."""
         main = self._main
         if main is None or not main.done() or main.cancelled() or main.exception() is not None:
             return
@@ -174,7 +174,7 @@ class Feed:
         error = None if opening.cancelled() else opening.exception()
         if error is not None or opening.cancelled():
             self._readers.failed(ticket)
-            # If no executor comes any more, `main` says how their job has ended.
+            # If no executor connects any more, `main` has the error of their job.
             expected = isinstance(error, EOFError) and (self._main is not None or self._machine.is_read)
             if error is not None and not expected:
                 self._on_error(error)
@@ -196,7 +196,7 @@ class Feed:
             items, more = reading.result()
             try:
                 self._accept(items)
-            except Exception as wrong:  # a partition came out different
+            except Exception as wrong:  # a partition differs from before
                 self._on_error(wrong)
             if not more:
                 self._readers.ended(reader)
@@ -215,7 +215,7 @@ class Feed:
                 self.ready.append(item)
 
     def _on_error(self, error: BaseException) -> None:
-        """The first error is told; those that follow from it are not."""
+        """Set the error; only the first one counts."""
         if self._closed or self.error is not None:
             log.debug("after the end: %r", error)
             return
@@ -224,16 +224,16 @@ class Feed:
 
 
 def close_quietly(feed: Feed, session: Any, title: str) -> None:
-    """Close one that has failed. What goes wrong is logged: with a JVM that has died nothing is left to be closed."""
+    """Close a feed that has failed. Errors are logged: with a dead JVM there is nothing left to close."""
     try:
         feed.close()
     except Exception as error:
         level = logging.DEBUG if is_lost(error, session) else logging.WARNING
-        log.log(level, "%s: what is left in Spark was not ended, and may go on there: %s", title, brief(error))
+        log.log(level, "%s: jobs left in Spark were not ended, and may go on there: %s", title, brief(error))
 
 
 class FetchOpener:
-    """Loads that are fetched by the driver: a Spark job for some partitions, then they wait in its JVM."""
+    """Opens partitions through the driver: a Spark job for some partitions, whose results wait in its JVM."""
 
     readers = 1
 
@@ -246,26 +246,20 @@ class FetchOpener:
         self._cancel = cancel
 
     def main(self) -> Callable[[], None] | None:
-        """See Opener."""
         return None
 
     def next(self) -> Callable[[], PartitionReader] | None:
-        """See Opener."""
         group = self._machine.claim_next(self._size.partitions)
         return (lambda: self._begin(group)) if group else None
 
     def opened(self, reader: PartitionReader) -> bool:
-        """See Opener."""
         return True
 
     def confirmed(self) -> Sequence[int]:
-        """See Opener."""
         return ()
 
     def ended(self, reader: Any) -> None:
-        """See Opener."""
         self._size.record(len(reader.partitions), reader.size_bytes)
 
     def cancel(self) -> None:
-        """See Opener."""
         self._cancel()

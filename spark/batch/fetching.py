@@ -1,21 +1,21 @@
-"""Fetching: partitions of a DataFrame as Arrow, by number. What is internal to PySpark and Spark stands here only.
+"""Fetching: partitions of a DataFrame as Arrow, by number. Only this module uses internals of PySpark and Spark.
 
     planned ─► a session of its own ─► toArrowBatchRdd ─► collectPartitions ─► serveIterator ─► socket ─► read
                                         its partitions       a Spark job         in the JVM
                                         have numbers
 
-1. The plan is made in a cloned session, whose settings are ours: the user's session is not touched. Adaptive execution
-   is off there: with it the number of partitions follows from the sizes of what was shuffled (tried: an aggregate over
-   8 shuffle partitions comes in 8 without it and in 1 with it, and calling toArrowBatchRdd runs its stages there and
-   then). Without it the number follows from the plan and `spark.sql.shuffle.partitions`.
-2. Shuffles are written once: each job reads what is there.
-3. A result stays in the JVM until it is read: Python holds one batch at a time. Nothing is read ahead.
-4. What is too large to wait there is never fetched: of a partition at most one row more than `most_rows` comes, by a
-   limit on top of the plan. It changes neither partitions nor order, and shares what the plan has shuffled. Who sees
-   that row has executors send the partition: they are given a function for it (`run`).
+1. The plan is made in a cloned session with its own settings: the user's session is not changed. Adaptive execution is
+   off there: with it the number of partitions depends on the sizes of shuffled data (tested: an aggregate over 8
+   shuffle partitions has 8 without it and 1 with it, and toArrowBatchRdd runs its stages immediately). Without it the
+   number depends on the plan and `spark.sql.shuffle.partitions`.
+2. Shuffles are written once: each job reads the existing files.
+3. A result stays in the JVM until it is read: Python has one batch at a time. Nothing is read ahead.
+4. Data too large for the JVM is never fetched: a limit on top of the plan gives at most one row more than `most_rows`
+   of a partition. It changes neither partitions nor order, and shares shuffles. A caller that gets the extra row lets
+   executors send the partition, by a function (`run`).
 5. Everything here blocks.
 
-From: pyspark.sql.pandas.conversion and PythonRDD.runJob, which forget which batch is of which partition.
+From: pyspark.sql.pandas.conversion and PythonRDD.runJob, which do not keep which batch is of which partition.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from typing import Any, Final
 from ..needs import require, version
 
 HEAP_SHARE: Final = 20
-"""A partition of more than this part of the heap is pushed: in the JVM it stands three times while it is fetched."""
+"""A partition of more than 1/20 of the heap is pushed: while it is fetched, the JVM has three copies of it."""
 
 COMPRESSED: Final = 3
-"""How much larger rows are than the files that hold them."""
+"""The assumed ratio of the size of rows to that of their files."""
 
 LEAST_ROWS: Final = 10_000
 MOST_ROWS: Final = 2_000_000_000
 
 UNKNOWN_BYTES: Final = 1 << 60
-"""Spark's estimate where it has none."""
+"""Estimates from here on mean that Spark has none."""
 
 _LENGTH: Final = struct.Struct(">i")
 
 
 class UnsupportedSparkError(Exception):
-    """This Spark does not have what is used here: another version, or Spark Connect."""
+    """This Spark lacks an internal that is used here: another version, or Spark Connect."""
 
 
 class TooLargeError(Exception):
-    """So many partitions are more than the driver takes at once (spark.driver.maxResultSize)."""
+    """The partitions are more than the driver accepts at once (spark.driver.maxResultSize)."""
 
     def __init__(self, partitions: Sequence[int], than: str = "spark.driver.maxResultSize") -> None:
         self.partitions = len(partitions)
@@ -55,7 +55,7 @@ class TooLargeError(Exception):
 
 
 def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
-    """The same DataFrame, to be planned with other settings. UnsupportedSparkError over Spark Connect."""
+    """The same DataFrame, planned with other settings. UnsupportedSparkError over Spark Connect."""
     session = frame.sparkSession
     java = getattr(session, "_jsparkSession", None)
     if java is None:
@@ -74,7 +74,7 @@ def planned(frame: Any, settings: Mapping[str, Any]) -> Any:
 
 
 class Fetching:
-    """A DataFrame that was `planned`, whose partitions can be had by number."""
+    """Fetches partitions, by number, of a DataFrame that was `planned`."""
 
     def __init__(self, frame: Any, row_bytes: int = 0) -> None:
         self._frame = frame
@@ -94,11 +94,11 @@ class Fetching:
 
     @property
     def is_large(self) -> bool:
-        """Is a partition, as far as Spark can say before it runs, too large to wait in its JVM?"""
+        """Whether a partition is too large for the JVM, by Spark's estimate."""
         return self._estimate // max(1, self.partitions) > self._heap // HEAP_SHARE
 
     def run(self, partitions: Sequence[int], function: Any, schema: Any) -> list[dict[str, Any]]:
-        """Call a function, as for `mapInArrow`, with these partitions alone, numbered as they are for `fetch`."""
+        """Call a function (as for `mapInArrow`) with these partitions only, with the same numbers as for `fetch`."""
         if not partitions:
             return []
         rdd = require("pyspark").RDD(self._rdd, self._context, _whole_or_not_at_all())
@@ -107,16 +107,16 @@ class Fetching:
         return found
 
     def fetch(self, partitions: Sequence[int], group: str, *, bounded: bool = True) -> Fetched:
-        """Run a job for these partitions, in this job group. TooLargeError, or what Spark raises.
+        """Run a job for these partitions, in this job group. Raises TooLargeError, or Spark's errors.
 
-        `bounded`: not much more than `most_rows` of each; else all of it, whatever becomes of the JVM.
+        `bounded`: at most `most_rows` and one of each; else all rows, even if the JVM runs out of memory.
         """
         if bounded:
             return self._fetched(self._limited, self.most_rows, partitions, group)
         return self._fetched(self._rdd, MOST_ROWS, partitions, group)
 
     def piece(self, partition: int, begin: int, rows: int, group: str) -> Fetched:
-        """Run a job for so many rows of a partition from number `begin` on; fewer if it ends there."""
+        """Run a job for `rows` rows of a partition from number `begin` on, or fewer at its end."""
         rdd = _between(self._frame, begin, begin + rows).toJavaRDD()
         return self._fetched(rdd, rows, [partition], group)
 
@@ -152,9 +152,10 @@ class Fetching:
 
 
 class Fetched:
-    """The batches of some partitions, in order; `sizes` has how many each has. They are in the JVM until read.
+    """The batches of some partitions, in order; `sizes`: the number of batches of each. They stay in the JVM until
+    read.
 
-    A partition of more than `most_rows` is not all here.
+    A partition of more than `most_rows` is not complete.
     """
 
     def __init__(self, sizes: Sequence[int], connection: tuple[Any, Any] | None, most_rows: int) -> None:
@@ -165,14 +166,14 @@ class Fetched:
             connection[1].settimeout(None)
 
     def read(self) -> bytes:
-        """The next batch: an Arrow IPC message. EOFError if the JVM is gone."""
+        """The next batch: an Arrow IPC message. EOFError if the JVM has ended."""
         if self._connection is None:
             raise EOFError("no batch is left")
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
     def close(self) -> None:
-        """Also from another thread: a read that waits ends. Twice is once."""
+        """Close the connection, also from another thread: a waiting read ends. May be called twice."""
         connection, self._connection = self._connection, None
         if connection is not None:
             _, sock = connection
@@ -192,9 +193,9 @@ class Fetched:
 
 
 def checkpointed(frame: Any) -> Any:
-    """The same rows in the same partitions, computed once and kept on the disks of executors.
+    """The same rows in the same partitions, computed once and stored on the disks of executors.
 
-    What is lost there with an executor is not computed again, since it might come out in another order: a job fails.
+    Rows lost with an executor are not computed again, since their order might differ: a job fails.
     """
     if version() >= (4, 0):
         return frame.localCheckpoint(storageLevel=require("pyspark").StorageLevel.DISK_ONLY)
@@ -202,11 +203,11 @@ def checkpointed(frame: Any) -> Any:
 
 
 def _between(frame: Any, begin: int, end: int) -> Any:
-    """The same partitions, of each the rows from number `begin` on, before number `end`."""
+    """The same partitions, with the rows from number `begin` to before `end` of each."""
     session = frame.sparkSession
     sessions = session._jvm.org.apache.spark.sql.SparkSession
     before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)  # a part of a plan is of the session that its thread has
+    sessions.setActiveSession(session._jsparkSession)  # a part of a plan belongs to the active session of its thread
     try:
         plan = frame._jdf.queryExecution().executedPlan()
         parts = session._jvm.org.apache.spark.sql.execution
@@ -220,15 +221,15 @@ def _between(frame: Any, begin: int, end: int) -> Any:
 
 
 def _whole_or_not_at_all() -> Any:
-    """Reads what Spark's JVM sends to a Python worker, and knows its end from its being cut off.
+    """A serializer for a Python worker's input that distinguishes its end from an interruption.
 
-    PySpark's own do not: if what stands before fails, they end as if all had come, and the partition counted as read.
+    PySpark's own do not: if an earlier step fails, they end as if all rows had arrived.
     """
     serializers = require("pyspark.serializers")
 
     base: Any = serializers.NoOpSerializer
 
-    class Whole(base):  # type: ignore[misc] # within a function: it travels by value
+    class Whole(base):  # type: ignore[misc] # a local class is pickled by value
         def load_stream(self, stream: Any) -> Any:
             import struct
 
@@ -239,14 +240,14 @@ def _whole_or_not_at_all() -> Any:
                     return
                 data = b"" if length is None else stream.read(length)
                 if length is None or len(data) < length:
-                    raise RuntimeError("the input of this task was cut off: what stands before it has failed")
+                    raise RuntimeError("the input of this task was cut off: an earlier step of its job has failed")
                 yield data
 
     return Whole()
 
 
 def _on_batches(function: Any, schema: bytes) -> Any:
-    """The function for a partition of Arrow messages. It travels by value: it names nothing of ours."""
+    """The function for a partition of Arrow messages. It is pickled by value, and refers to nothing of aiostorm."""
 
     def call(messages: Any) -> Any:
         import pyarrow as pa
@@ -259,24 +260,24 @@ def _on_batches(function: Any, schema: bytes) -> Any:
 
 
 def _bytes_read(frame: Any) -> int:
-    """What the plan reads, as Spark estimates it before it runs. What it has no estimate for counts as nothing."""
+    """The bytes that the plan reads, by Spark's estimate. Inputs without an estimate count as 0."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     total = 0
     for at in range(leaves.size()):
         leaf = leaves.apply(at)
-        size = int(str(leaf.stats().sizeInBytes()))  # py4j gives an int where it fits
+        size = int(str(leaf.stats().sizeInBytes()))  # py4j returns an int or a BigInt
         if size < UNKNOWN_BYTES:
             total += size * (COMPRESSED if leaf.getClass().getSimpleName() == "LogicalRelation" else 1)
     return total
 
 
 def cancel(session: Any, group: str) -> None:
-    """End the jobs of a group."""
+    """Cancel the jobs of a group."""
     session.sparkContext.cancelJobGroup(group)
 
 
 def _is_missing(error: BaseException) -> bool:
-    """Does it say that there is no such class or method, or that nothing of the kind is callable?"""
+    """Whether the error says that a class or method does not exist."""
     return isinstance(error, AttributeError | TypeError) or "does not exist" in str(error)
 
 

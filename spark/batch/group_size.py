@@ -1,7 +1,7 @@
-"""Group size: how many partitions one Spark job brings: one if they are large, hundreds if they are small.
+"""Group size: how many partitions one Spark job fetches: one if they are large, hundreds if they are small.
 
-A job has its price (10 ms and more), which 10,000 small partitions need not pay 10,000 times. Which partitions come
-together changes nothing but that: chunks are of partitions.
+A job has a cost (10 ms and more), which 10,000 small partitions need not pay 10,000 times. The grouping changes nothing
+else: chunks are of partitions.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ _GROWTH: Final = 4
 
 
 class GroupSize:
-    """Follows what the last groups brought."""
+    """Adapts to the sizes of the last groups."""
 
     __slots__ = ("partitions",)
 
     def __init__(self) -> None:
         self.partitions = 1
-        """So many, next."""
+        """The number of partitions of the next group."""
 
     def record(self, partitions: int, size_bytes: int) -> None:
-        """A group has come: the next is of about GROUP_BYTES, and grows by steps."""
+        """A group was fetched: the next one has about GROUP_BYTES, and grows by steps."""
         each = max(1, size_bytes // max(1, partitions))
         fits = max(1, GROUP_BYTES // each)
         self.partitions = min(fits, MAX_GROUP, max(partitions, 1) * _GROWTH)
 
     def too_large(self) -> None:
-        """A group did not come: the next partition comes alone, so that no good one fails with a bad one."""
+        """A group failed: the next partition is fetched alone, so that no good one fails with a bad one."""
         self.partitions = 1

@@ -1,9 +1,9 @@
-"""Batch openers: how the loads of a batch come: fetched by the driver, or pushed by executors; and what went wrong.
+"""Batch openers: open partitions through the driver or through executors, and explain errors.
 
-    OpenedSource ─► fetch | push ─► Opener           error ─► told: lost, a job that failed, or what the user must mend
+    OpenedSource ─► fetch | push ─► Opener           error ─► explain: lost, a failed job, or an error of the user
 
-1. Fetched, as long as partitions are not too large for the driver, and this Spark can give them by number.
-2. An error is told in words, without Java's stack. WatermarkEmitter it may ask Spark, and blocks.
+1. Partitions are fetched unless they are too large for the driver, or this Spark cannot give them by number.
+2. An error is explained without Java's stack. This may call Spark, and blocks.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CUT_OFF: Final = re.compile(
 )
 
 REASON_WAIT_S: Final = 5.0
-"""How long after a connection broke the job may take to say why."""
+"""How long to wait for the job's error after a connection broke."""
 
 
 @dataclass
 class OpenerFactory:
-    """Of one task. `title`: what chunks are called; `group`: of Spark's jobs; `pushes`: executors send partitions."""
+    """Makes the openers of one task. `title`: the name of chunks; `group`: of Spark jobs; `pushes`: executors send."""
 
     title: str
     group: str
@@ -53,7 +53,7 @@ class OpenerFactory:
     _server: PushServer | None = None
 
     def make(self, opened: OpenedSource, machine: Partitions) -> Opener:
-        """The way in. SparkSourceError if it is not to be had."""
+        """The opener for this source. SparkSourceError if it is not possible."""
         if opened.fetching is None and self.way == "fetch":
             raise SparkSourceError(f'{self.title}: {opened.missing}; leave out way="fetch" and in_order=True')
         if self.way == "auto" and opened.fetching is not None and not self.pushes and opened.fetching.is_large:
@@ -71,7 +71,7 @@ class OpenerFactory:
         return FetchOpener(machine, begin, self.size, lambda: self._cancel(opened))
 
     def name_jobs(self, opened: OpenedSource, what: str) -> None:
-        """Jobs that this thread runs are called this. Blocks."""
+        """Set the name of jobs that this thread runs. Blocks."""
         activate_session(opened.session)
         if is_connect(opened.session):
             tag_jobs(opened.frame, self.group)
@@ -108,7 +108,7 @@ class OpenerFactory:
         )
 
     def explain(self, error: Exception, opened: OpenedSource, *, can_reopen: bool) -> Exception:
-        """What has happened, in words. Blocks: it asks Spark."""
+        """The error to report, with an explanation. Blocks: it calls Spark."""
         if isinstance(error, ReplayError):
             return SparkSourceError(
                 f"{self.title}: {error}. Spark computes a partition again in any order it likes behind a shuffle: "
@@ -116,7 +116,7 @@ class OpenerFactory:
             )
         if isinstance(error, TooLargeError | SparkSourceError):
             return error
-        if self.pushes and _is_cut_off(error):  # an executor has gone, or the job says why
+        if self.pushes and _is_cut_off(error):  # an executor was lost, or the job has the reason
             job = None if self._server is None else self._server.failure(REASON_WAIT_S)
             if not isinstance(job, Exception) or _is_cut_off(job):
                 return SparkJobError(f"{self.title}: a partition was cut off ({brief(error)})")
@@ -133,7 +133,7 @@ class OpenerFactory:
         message = brief(error)
         if "OutOfMemoryError" in f"{message} {error}" and not self.pushes:
             return TooLargeError([0], "the memory of Spark's JVM (spark.driver.memory)")
-        if is_user_error(error, message):  # so it would be each time
+        if is_user_error(error, message):  # a retry would fail too
             return SparkSourceError(f"{self.title}: {message}")
         return SparkJobError(f"{self.title}: {message}")
 

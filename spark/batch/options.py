@@ -1,4 +1,4 @@
-"""Batch options: how a batch spout reads, whatever the source is; checked when it is declared."""
+"""Batch options: the settings of a batch spout for all kinds of sources; checked when it is declared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .source import Way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """See SparkBatchSpout. SparkSourceError for numbers that are none."""
+    """The options of a SparkBatchSpout. SparkSourceError for wrong numbers."""
 
     name: str | None
     chunk_rows: int | None

@@ -1,21 +1,20 @@
-"""Partitions: which chunks of which partitions are done, and what comes next, as a pure machine.
+"""Partitions: which chunks of which partitions are done, and which come next, as a pure machine.
 
-    take ──► begin ──► chunk: 0, 1, 2 … ──► end ──► (all acked) finished, not asked for again
-      ▲        │ known: acked chunks           │
-      └────────┴── lost: the source died ──────┘        acked, given_up: in any order, at any time
+    claim_next ──► chunk: 0, 1, 2 … ──► end ──► (all acked) finished, not read again
+      ▲        │ known: acked chunks       │
+      └────────┴── source_lost ────────────┘            acked, given_up: in any order, at any time
 
-1. A partition is known by its number, a chunk by its number in it. Those of one task are `index`, `index + tasks`, …
-2. A chunk that comes is emitted if it is neither acked, nor emitted and open, nor given up: each is emitted at least
-   once, and again only after a crash that forgot its ack.
+1. A partition has a number, and a chunk a number in it. The partitions of one task are `index`, `index + tasks`, …
+2. A chunk is emitted unless it is acked, open (emitted before), or given up: each is emitted at least once, and again
+   only after a crash that lost its ack.
 3. A partition that is read again is compared: chunks that are open or were acked lately one by one, the others by a
-   sum of their digests that does not depend on the order of the acks. Another result is a ReplayError.
-4. What is known is read first: nothing new is taken before all of that has been compared, so that another source is
-   noticed before it is mixed with what is there.
-5. A finished partition is never taken. One with a chunk that was given up ends, but is not finished: the next run reads
+   sum of their digests that does not depend on the order of the acks. A difference is a ReplayError.
+4. Known partitions are read first: no new partition is claimed before all of them are compared, so that another source
+   is detected before its rows are mixed with others.
+5. A finished partition is never claimed. A partition with a chunk that was given up is not finished: the next run reads
    it again.
-6. Of a finished partition the digest of its first chunk is remembered (a sample; 0: it had none).
-7. What `state` gives is enough to go on from after a crash, with any number of tasks; `merged` joins what several tasks
-   have kept.
+6. Of a finished partition the digest of the first chunk is kept (a sample; 0: no chunks).
+7. `state` is sufficient to resume after a crash, with any number of tasks; `merged` merges the states of several tasks.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from typing import Any, Final, NamedTuple
 from .runs import Runs
 
 RECENT: Final = 8
-"""Digests of so many acked chunks are kept, to say which chunk differs."""
+"""The number of acked chunks whose digests are kept, to report which chunk differs."""
 
 _SUM: Final = 1 << 64
 
 
 class ReplayError(Exception):
-    """A partition came out different. `chunk`: which; None: one of its first `chunks`."""
+    """A partition differs from before. `chunk`: in which chunk; None: in one of its first `chunks`."""
 
     def __init__(self, partition: int, chunk: int | None, chunks: int) -> None:
         self.partition, self.chunk, self.chunks = partition, chunk, chunks
         where = f"chunk {chunk}" if chunk is not None else f"one of its first {chunks} chunks"
-        super().__init__(f"partition {partition} came out different: {where} is not what it was")
+        super().__init__(f"partition {partition} differs from before: {where} has changed")
 
 
 class OpenChunk(NamedTuple):
-    """What is known of a chunk that was emitted: its digest (64 bits) and its rows."""
+    """An emitted chunk: its digest (64 bits) and its number of rows."""
 
     digest: int
     rows: int
@@ -51,9 +50,9 @@ class OpenChunk(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionState:
-    """A partition that is neither untouched nor finished.
+    """A partition that is started and not finished.
 
-    `first`: the digest of its first chunk. `length`: how many chunks it has. Both: once that is known in this run.
+    `first`: the digest of its first chunk. `length`: its number of chunks. Both are set once known in this run.
     """
 
     acked: Runs = field(default_factory=Runs)
@@ -67,11 +66,11 @@ class PartitionState:
 
     @property
     def prefix(self) -> int:
-        """Chunks that are acked without a gap."""
+        """The number of chunks at its beginning that are acked without a gap."""
         return self.acked.prefix
 
     def ack(self, number: int) -> bool:
-        """One that is open is acked. False if it is not open."""
+        """Ack an open chunk. False if it is not open."""
         chunk = self.open.pop(number, None)
         if chunk is None:
             return False
@@ -83,17 +82,17 @@ class PartitionState:
 
     @property
     def is_finished(self) -> bool:
-        """Is every chunk of it acked?"""
+        """Whether all its chunks are acked."""
         return self.length is not None and len(self.acked) == self.length
 
     @property
     def is_settled(self) -> bool:
-        """Is every chunk of it acked or given up?"""
+        """Whether all its chunks are acked or given up."""
         return self.length is not None and len(self.acked) + len(self.given_up) == self.length
 
 
 class _ReplayCheck:
-    """A partition that is read: what must come out as it was."""
+    """Compares a partition that is read again with what is known of it."""
 
     __slots__ = ("_acked", "_checked", "_known", "_last", "_sum", "_wanted", "known", "next")
 
@@ -118,12 +117,12 @@ class _ReplayCheck:
                 raise ReplayError(partition, None, self._last)
 
     def ended(self, partition: int, chunks: int) -> None:
-        if chunks < self.known:  # it has fewer chunks than there were
+        if chunks < self.known:  # fewer chunks than before
             raise ReplayError(partition, chunks, self.known)
 
 
 class SavedProgress(NamedTuple):
-    """What tasks have kept. `rows` and `samples` (by partition): of what is finished."""
+    """The saved progress of tasks. `rows`, `samples` (by partition): of finished partitions."""
 
     finished: Runs
     rows: int
@@ -132,9 +131,9 @@ class SavedProgress(NamedTuple):
 
 
 class Partitions:
-    """The share of one task. `known`: what all tasks have kept of earlier runs; `own`: what this one has.
+    """The partitions of one task. `known`: the saved progress of all tasks; `own`: that of this task.
 
-    `total`: None if nobody knows how many there are before all have run (`ran`): then they are claimed as they come.
+    `total`: None if the number is not known before all have run (`ran`): then partitions are claimed as they arrive.
     """
 
     def __init__(
@@ -159,12 +158,12 @@ class Partitions:
         self._reading: dict[int, _ReplayCheck] = {}
         self._claimed: set[int] = set()
         self._ready: list[int] = []  # the next one is the last
-        self._suspects: set[int] = set()  # known, and not compared yet
+        self._suspects: set[int] = set()  # known partitions that are not compared yet
         self.source_lost()
         self.done = self.total - len(self._unread)
         self.rows = sum(b.rows for b in self._begun.values())
-        """Rows acked of these partitions, as far as they were not finished before."""
-        self._kept = {p: b for p, b in own.begun.items() if p not in mine}  # others may not have read them yet
+        """The acked rows of these partitions, without those finished before."""
+        self._kept = {p: b for p, b in own.begun.items() if p not in mine}  # other tasks may not have read them yet
         self._finished = own.finished.copy()
         self._finished_rows = own.rows
         self._samples = dict(own.samples)
@@ -172,7 +171,7 @@ class Partitions:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def claim_next(self, most: int) -> list[int]:
-        """Up to so many partitions to be read next, lowest first; they are not given again until `lost`."""
+        """Claim up to `most` partitions to read next, lowest first; they are not given again until `source_lost`."""
         taken: list[int] = []
         while self._ready and len(taken) < most and (self._ready[-1] in self._suspects or not self._suspects):
             taken.append(self._ready.pop())
@@ -180,7 +179,7 @@ class Partitions:
         return taken
 
     def claim(self, partition: int) -> bool:
-        """Take this one. False if it is not of this task, is done, or was taken."""
+        """Claim this partition. False if it is of another task, done, or claimed."""
         self._find(partition)
         if partition not in self._unread or partition in self._claimed:
             return False
@@ -189,31 +188,31 @@ class Partitions:
         return True
 
     def ran(self, partitions: Iterable[int]) -> None:
-        """All that there are. Nothing new where their number is known."""
+        """These are all partitions. Changes nothing if their number was known."""
         for partition in partitions:
             self._find(partition)
         self._share = None
 
     def is_claimed(self, partition: int) -> bool:
-        """Is it being read?"""
+        """Whether the partition is being read."""
         return partition in self._claimed
 
     def acked_of(self, partition: int) -> str:
-        """The chunks of it that are acked, as runs."""
+        """The acked chunks of a partition, as runs."""
         begun = self._begun.get(partition)
         return "" if begun is None else str(begun.acked)
 
     def unread(self) -> list[int]:
-        """Partitions that were not read to their end, those first that are to be compared."""
+        """Partitions that are not read to their end; those to compare first."""
         return sorted(self._unread, key=lambda p: (p not in self._suspects, p))
 
     @property
     def waiting(self) -> int:
-        """Partitions that nobody has taken."""
+        """The number of partitions that are not claimed."""
         return len(self._ready)
 
     def chunk(self, partition: int, number: int, digest: int, rows: int) -> bool:
-        """The next chunk of a partition that was taken has come. Is it to be emitted? ReplayError if it differs."""
+        """The next chunk of a claimed partition was read. Whether to emit it. ReplayError if it differs."""
         begun = self._begin(partition)
         reading = self._reading[partition]
         if number != reading.next:
@@ -230,7 +229,7 @@ class Partitions:
         return True
 
     def end(self, partition: int) -> None:
-        """The partition has no more chunks than came. ReplayError if there were more."""
+        """A partition was read to its end. ReplayError if it had more chunks before."""
         begun = self._begin(partition)
         reading = self._reading.pop(partition)
         reading.ended(partition, reading.next)
@@ -241,16 +240,16 @@ class Partitions:
         self._settle(partition, begun)
 
     def source_lost(self) -> None:
-        """The source died: what was not read to its end is to be taken again. What is open stays open."""
+        """The source was lost: partitions not read to their end are claimed again. Open chunks stay open."""
         self._suspects = {p for p, b in self._begun.items() if p in self._unread and (b.acked or b.open or b.recent)}
         self._ready = sorted(self._unread, key=lambda p: (p not in self._suspects, p), reverse=True)
         self._claimed.clear()
         self._reading.clear()
 
-    # -- what became of chunks ---------------------------------------------------------------------------------------
+    # -- outcomes of chunks ------------------------------------------------------------------------------------------
 
     def acked(self, partition: int, number: int) -> bool:
-        """A chunk is acked. False if it was not open (twice is once)."""
+        """A chunk is acked. False if it was not open."""
         begun = self._begun.get(partition)
         chunk = begun.open.get(number) if begun is not None else None
         if begun is None or chunk is None:
@@ -261,7 +260,7 @@ class Partitions:
         return True
 
     def given_up(self, partition: int, number: int) -> None:
-        """A chunk failed for good: this run does not wait for it, the next one emits it again."""
+        """A chunk failed for good: this run goes on without it, the next run emits it again."""
         begun = self._begun.get(partition)
         if begun is not None and begun.open.pop(number, None) is not None:
             begun.given_up.add(number)
@@ -269,34 +268,34 @@ class Partitions:
 
     @property
     def open(self) -> int:
-        """Chunks that are neither acked nor given up."""
+        """The number of chunks that are neither acked nor given up."""
         return sum(len(b.open) for b in self._begun.values())
 
     @property
     def is_read(self) -> bool:
-        """Has every partition been read to its end?"""
+        """Whether every partition was read to its end."""
         return not self._unread and self._share is None
 
     @property
     def is_settled(self) -> bool:
-        """Is every chunk acked or given up?"""
+        """Whether every chunk is acked or given up."""
         return not self._unsettled and self._share is None
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- saved state -------------------------------------------------------------------------------------------------
 
     @property
     def samples(self) -> dict[int, int]:
-        """Of what this task has finished."""
+        """The samples of the partitions that this task has finished."""
         return dict(self._samples)
 
     def state(self, *, samples: bool = True) -> dict[str, Any]:
-        """As plain data, for JSON: what this task has finished, and what it has begun."""
+        """The progress of this task as plain data, for JSON."""
         begun = {str(p): _shown(b) for p, b in sorted((self._kept | self._begun).items())}
         sampled = {str(p): f"{digest:016x}" for p, digest in self._samples.items()} if samples else {}
         return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun, "samples": sampled}
 
     def _find(self, partition: int) -> None:
-        """One of ours that nobody knew of."""
+        """Add a partition of this task that was not known yet."""
         if self._share is None:
             return
         index, tasks = self._share
@@ -331,7 +330,7 @@ class Partitions:
 
 
 def merged(states: Iterable[Mapping[str, Any]]) -> SavedProgress:
-    """What anybody has finished is; of what was begun, who got further is right. ValueError, KeyError if unreadable."""
+    """Merge states: finished by one task is finished; of started ones the longest counts. ValueError, KeyError."""
     finished, rows = Runs(), 0
     begun: dict[int, PartitionState] = {}
     samples: dict[int, int] = {}
@@ -359,7 +358,7 @@ def _shown(begun: PartitionState) -> dict[str, Any]:
 
 def _read(shown: Mapping[str, Any]) -> PartitionState:
     begun = PartitionState(Runs.parsed(shown["acked"]), int(shown["sum"], 16), _count(shown["rows"]))
-    # What was open when it was kept has come out, but nobody knows what became of it: compared, and emitted again.
+    # Chunks open when the state was saved have an unknown outcome: they are compared, and emitted again.
     known = [*shown["recent"].items(), *shown["open"].items()]
     begun.recent = deque(((int(number), int(digest, 16)) for number, digest in known), maxlen=max(RECENT, len(known)))
     return begun

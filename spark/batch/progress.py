@@ -1,11 +1,11 @@
-"""Batch progress: a folder from which a batch goes on after a crash: what each task has kept, in a store of its own.
+"""Batch progress: a folder from which a batch resumes after a crash: the state of each task, in its own store.
 
     PATH/task-0/progress.blob, PATH/task-1/progress.blob, …     each: a header (of which source), Partitions.state()
 
-1. A task writes its own store only, whole and atomically (DirectoryStore: 0600, one process at a time), and reads
-   everybody's when it begins: so the next run may have more tasks, or fewer.
-2. The header says of which source and which data it is: another one is refused, and nothing is overwritten.
-3. Two runs with one folder: the second one's first task finds the store in use, and is refused.
+1. A task writes only its own store, completely and atomically (DirectoryStore: 0600, one process at a time), and reads
+   those of all tasks when it starts: so the next run may have more tasks, or fewer.
+2. The header identifies the source and its data: another source is refused, and nothing is overwritten.
+3. Two runs with one folder: the first task of the second run finds the store in use, and is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class BatchProgress:
-    """What one task keeps in the folder. `header`: plain data that must be the same in each run."""
+    """The progress of one task in the folder. `header`: plain data that must be the same in each run."""
 
     def __init__(self, folder: str, index: int, header: Mapping[str, Any], calls: SparkCalls) -> None:
         self._folder = Path(folder).absolute()
@@ -37,10 +37,10 @@ class BatchProgress:
         self._store = DirectoryStore(self._folder / self._own, max_bytes=_MAX_BYTES)
         self._written = b""
         self.saved_at = ""
-        """When the runs before this one have kept something for the last time; empty if there was none."""
+        """When an earlier run last saved its progress; empty if there was none."""
 
     async def open(self) -> tuple[SavedProgress, SavedProgress]:
-        """What all tasks have kept, and what this one has. SparkSourceError if it is of another source, or in use."""
+        """The progress of all tasks, and of this one. SparkSourceError if it is of another source, or in use."""
         try:
             own = await self._store.read(_BLOB)  # takes the lock
         except StoreError as error:
@@ -58,7 +58,7 @@ class BatchProgress:
         return self._joined([state for name, state in states.items() if name != self._own] + mine), self._joined(mine)
 
     async def save(self, state: Mapping[str, Any]) -> None:
-        """Keep it: when this returns it is durable."""
+        """Save the state: it is durable when this returns."""
         data = json.dumps({**self._header, **state}).encode()
         if data != self._written:
             await self._store.write(_BLOB, data)
@@ -66,14 +66,14 @@ class BatchProgress:
             self._written = data
 
     async def close(self) -> None:
-        """Others may use the folder. Twice is once."""
+        """Release the folder. May be called twice."""
         await self._store.close()
 
     def _checked(self, name: str, blob: bytes) -> Mapping[str, Any]:
         try:
             found = json.loads(blob)
             if not isinstance(found, dict) or found.get("version") != _VERSION:
-                raise ValueError("it is of another version of aiostorm, or no progress")
+                raise ValueError("it is of another version of aiostorm, or no progress file")
         except ValueError as error:
             raise self._unreadable(name, error) from error
         header = json.loads(json.dumps(self._header))
@@ -81,8 +81,8 @@ class BatchProgress:
             if found.get(key) != now:
                 raise SparkSourceError(
                     f"progress={self._folder} is of another source, or of other data: its {key} was "
-                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source a folder of its own, or "
-                    "remove this one to begin anew"
+                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source its own folder, or remove "
+                    "this one to start again"
                 )
         return found
 
@@ -94,13 +94,13 @@ class BatchProgress:
 
     def _unreadable(self, name: str, error: Exception) -> SparkSourceError:
         return SparkSourceError(
-            f"progress={self._folder}: what {name} has kept cannot be read ({error!s:.200}); remove the folder to "
-            "begin anew"
+            f"progress={self._folder}: the progress of {name} cannot be read ({error!s:.200}); remove the folder to "
+            "start again"
         )
 
 
 def _read_all(folder: Path) -> tuple[dict[str, bytes], str]:
-    """What all tasks have kept, and when: without their locks, since a file is replaced as a whole. Blocks."""
+    """Read the progress of all tasks, and its time: without locks, since files are replaced as a whole. Blocks."""
     found, newest_s = {}, 0.0
     for place in sorted(folder.glob("task-*")):
         file = place / f"{_BLOB}.blob"

@@ -1,12 +1,12 @@
-"""Push server: where executors bring partitions to, for one task of a batch spout; see pushing.py for the protocol.
+"""Push server: receives partitions from executors, for one task of a batch spout; pushing.py has the protocol.
 
     job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedReader.read ─► feed
                                          wait here          `ahead` at a time; the others wait in the backlog
 
-1. Who does not know the token is dropped before anything else is read; it is made anew for each server.
-2. On loopback, or with TLS: nothing else is listened on.
-3. Sizes are bounded before anything is allocated.
-4. Everything here blocks, but `next`, `came` and `ended`.
+1. A client without the token is disconnected before anything else is read; each server has a new token.
+2. It listens on loopback, or with TLS.
+3. Sizes are checked before anything is allocated.
+4. Everything here blocks, except `next`, `opened` and `ended`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HELLO_S: Final = 10.0
 
 
 class PushServer:
-    """Listens from when it is made until `close`."""
+    """Listens from its creation until `close`."""
 
     def __init__(self, host: str, tls: TlsFiles | None, random: Callable[[int], bytes]) -> None:
         if tls is None and not _is_loopback(host):
@@ -65,7 +65,7 @@ class PushServer:
         self._context = None if tls is None else tls.server_context()
         self._authority = None
         if tls is not None and self._context is not None:
-            self._context.verify_mode = ssl.CERT_NONE  # executors have no certificates: they show the token
+            self._context.verify_mode = ssl.CERT_NONE  # executors have no certificates: they prove the token
             with open(tls.ca, encoding="ascii") as file:
                 self._authority = file.read(1 << 20)
         self._closed = threading.Event()
@@ -76,12 +76,12 @@ class PushServer:
         self.address: tuple[str, int] = (host, self._socket.getsockname()[1])
 
     def function(self, schema: Any, chunk_rows: int) -> Any:
-        """For `mapInArrow`."""
+        """The function for `mapInArrow`."""
         by_value()
         return pusher(self.address, self._token, self._authority, schema.serialize().to_pybytes(), chunk_rows)
 
     def accept(self) -> tuple[Any, int]:
-        """The next connection of somebody who knows the token, and its partition. EOFError at the end."""
+        """The next authenticated connection and its partition. EOFError when the server is closed."""
         while not self._closed.is_set():
             try:
                 sock, _ = self._socket.accept()
@@ -94,14 +94,14 @@ class PushServer:
             try:
                 return self._checked(sock)
             except (OSError, ValueError) as error:
-                log.warning("somebody who does not know the token was refused: %s", error)
+                log.warning("a client without the token was refused: %s", error)
                 sock.close()
         raise EOFError("the push server is closed")
 
     def failure(self, within_s: float) -> BaseException | None:
-        """What has ended the job, if it ends badly within so long. Blocks.
+        """The error of the job, if it fails within this time. Blocks.
 
-        Partitions that still come are refused: Spark may try a task again before its job fails.
+        Partitions that still arrive are refused: Spark may retry a task before its job fails.
         """
         for _ in range(int(within_s / _LOOK_S)):
             if self._closed.is_set():
@@ -116,11 +116,11 @@ class PushServer:
 
     @property
     def is_closed(self) -> bool:
-        """Does nobody come any more?"""
+        """Whether the server is closed."""
         return self._closed.is_set()
 
     def close(self) -> None:
-        """No more connections. Twice is once."""
+        """Accept no more connections. May be called twice."""
         self._closed.set()
         self._socket.close()
 
@@ -137,38 +137,37 @@ class PushServer:
 
 
 class PushedReader:
-    """A partition that an executor sends. `answer` is set before the first read."""
+    """Reads a partition that an executor sends. `answer` is set before the first read."""
 
     def __init__(self, sock: Any, partition: int, schema: Any) -> None:
         self.partition = partition
         self.size_bytes = 0
         self.answer: tuple[int, str] | None = (NOT_WANTED, "")
         self.whole = False
-        """Did the executor see that its input was whole? Known at the end."""
+        """Whether the executor's input was complete. Known at the end."""
         self._sock = sock
         self._schema = schema
         self._arrow = require("pyarrow")
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """See Load."""
         if self.answer is not None:
             (answer, runs), self.answer = self.answer, None
             self._sock.sendall(struct.pack(ANSWER, answer, len(runs)) + runs.encode("ascii"))
             if answer != WANTED:
                 self.close()
                 return [], False
-        item = self._next()  # one at a time: what is not there yet is not waited for with others in hand
+        item = self._next()  # one at a time: do not wait for the next chunk while others are unread
         if isinstance(item, End):
             self._sock.sendall(b"\1")
             self.close()
         return [item], isinstance(item, Piece)
 
     def close(self) -> None:
-        """See Load. An executor that waits for its answer is sent away."""
+        """Close the connection. An executor that waits for the answer is refused."""
         with contextlib.suppress(OSError):
             if self.answer is not None:
                 self._sock.sendall(struct.pack(ANSWER, NOT_WANTED, 0))
-            self._sock.shutdown(socket.SHUT_RDWR)  # a read in another thread ends
+            self._sock.shutdown(socket.SHUT_RDWR)  # a waiting read in another thread ends
         self._sock.close()
 
     def _next(self) -> Piece | End:
@@ -187,14 +186,13 @@ class PushedReader:
 
 
 class UnconfirmedReader(PushedReader):
-    """One whose end is only certain when the job has ended well, unless the executor says so: `over` is told of it."""
+    """A partition that is only complete when the job has ended well, unless the executor says so: calls `over`."""
 
     def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
         super().__init__(sock, partition, schema)
         self._over = over
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """See Load."""
         items, more = super().read(most)
         if items and isinstance(items[0], End) and not self.whole:
             self._over(self.partition)
@@ -203,10 +201,10 @@ class UnconfirmedReader(PushedReader):
 
 
 class PushOpener:
-    """Loads that executors bring. `job` runs them (blocking, to the end; it gives their numbers), `cancel` ends it.
+    """Opens partitions that executors push. `job` runs the job (blocking; returns the partitions), `cancel` ends it.
 
-    `certain`: a partition that has come to its end was whole. (What `mapInArrow` is given may end too early: if what
-    stands before fails, PySpark does not tell its function.) If not, partitions end when the job has ended well.
+    `certain`: a partition that was read to its end is complete. (The input of a `mapInArrow` function may end too
+    early: PySpark does not report the failure of an earlier step.) Else partitions end when the job has ended well.
     """
 
     def __init__(
@@ -231,15 +229,13 @@ class PushOpener:
         self._cancel = cancel
 
     def main(self) -> Callable[[], None] | None:
-        """See Opener."""
         return self._run
 
     def next(self) -> Callable[[], PartitionReader] | None:
-        """See Opener."""
         return None if self._server.is_closed else self._accepted
 
     def opened(self, reader: Any) -> bool:
-        """See Opener. Another task's partition, or one that is done, is refused."""
+        """Refuse a partition of another task, or one that is done."""
         if self._machine.claim(reader.partition):
             reader.answer = (WANTED, self._machine.acked_of(reader.partition))
         else:
@@ -247,15 +243,13 @@ class PushOpener:
         return True
 
     def confirmed(self) -> Sequence[int]:
-        """See Opener."""
         self._machine.ran(self._ran)
         return self._over
 
     def ended(self, reader: PartitionReader) -> None:
-        """See Opener. Others may still come, to hear that they are not wanted."""
+        """Nothing: other executors may still connect, and are refused."""
 
     def cancel(self) -> None:
-        """See Opener."""
         self._server.close()
         self._cancel()
 
@@ -266,7 +260,7 @@ class PushOpener:
             self._server.error = error
             raise
         finally:
-            self._server.close()  # nobody comes any more
+            self._server.close()  # no more executors
 
     def _accepted(self) -> PartitionReader:
         sock, partition = self._server.accept()
@@ -276,7 +270,7 @@ class PushOpener:
 
 
 def by_value() -> None:
-    """What runs in executors travels there as it is: aiostorm need not be installed where they run."""
+    """Pickle the modules that run in executors by value: aiostorm need not be installed there."""
     cloudpickle = require("pyspark.cloudpickle")
     from .. import digests
     from . import chunking, pushing

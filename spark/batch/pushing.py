@@ -1,19 +1,19 @@
-"""Pushing: what runs in Spark's Python workers when executors send partitions themselves, with public API only.
+"""Pushing: runs in Spark's Python workers when executors send partitions themselves. Uses public API only.
 
-    executor: batches of a partition ─► chunks ─► socket ─► the spout's process, which reads when there is room
+executor: batches of a partition ─► chunks ─► socket ─► the spout's process, which reads when it has capacity
 
     server ─ nonce 32 ─►  ◄─ partition 8, HMAC-SHA256(token, nonce, partition) 32 ─  ─ answer 1, length 4, acked runs ─►
            ◄─ number 8, rows 8, digest 8, size 8 (-1: left out), an Arrow IPC message ─ … ◄─ number -1 ─   ─ done 1 ─►
 
-1. Nobody reads ahead: a socket that is full stops the executor, and what stands before it.
-2. A chunk that is acked already is computed but not sent: its digest is.
-3. Of a partition that nobody wants only the first batches are computed: a small one is read to its end all the same,
-   since a Python worker that has not read its input is not used again, and the next one loads all anew (0.5 s).
-4. The end says whether the input was whole (in the place of the digest: 1), as far as that can be seen.
-5. The task ends well only after the other side has read all of it: else Spark runs it again.
+1. Nothing is read ahead: a full socket stops the executor, and the steps before it.
+2. A chunk that is acked already is computed, but only its digest is sent.
+3. Of a partition that is not wanted only the first batches are computed: so a small one is read to its end, since Spark
+   does not reuse a Python worker that has not read its input, and a new one takes 0.5 s to start.
+4. The end says whether the input was complete (1 in place of the digest), as far as that is known.
+5. The task ends well only after the receiver has read all of it: else Spark runs it again.
 
-This file, chunking.py and digests.py travel to the executors as they are (aiostorm need not be installed there): they
-import nothing else of it.
+This file, chunking.py and digests.py are pickled by value for the executors (aiostorm need not be installed there):
+they import nothing else of aiostorm.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNWANTED_BATCHES = 4
 def pusher(
     address: tuple[str, int], token: bytes, authority: str | None, schema: bytes, chunk_rows: int
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`. `authority`: the CA (PEM) by which the other side is known; None: no TLS."""
+    """The function for `mapInArrow`. `authority`: the CA (PEM) of the receiver; None: no TLS."""
 
     def push(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -62,7 +62,7 @@ def pusher(
 
 
 def sampler(wanted: list[tuple[int, int]], schema: bytes, chunk_rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow` that gives the digest of a partition's first chunk, if it is one of `wanted`."""
+    """The function for `mapInArrow` that returns the digest of the first chunk of each partition in `wanted`."""
 
     def sample(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -91,7 +91,7 @@ def send_partition(
     schema: bytes,
     chunk_rows: int,
 ) -> int:
-    """Send the chunks of a partition; how many it has (0 if nobody wants it)."""
+    """Send the chunks of a partition. Returns their number (0 if it is not wanted)."""
     import pyarrow as pa
 
     wanted = pa.ipc.read_schema(pa.py_buffer(schema))
@@ -117,29 +117,29 @@ def send_partition(
 
 
 def input_is_whole() -> bool:
-    """Has this Python worker read its input to its end? RuntimeError if it was cut off; False if that cannot be seen.
+    """Whether this Python worker has read all its input; False: not known. RuntimeError if it was cut off.
 
-    If what stands before a function fails, PySpark ends its input as if all had come (the chunk that is cut off there
-    would not be the one that comes next time). But then the JVM has closed its side, and else there is more to read.
+    If an earlier step fails, PySpark ends the input as if it were complete (the last chunk would differ the next time).
+    But then the JVM has closed its side; otherwise there is more to read.
     """
     frame: Any = sys._getframe()
     while frame is not None:
         stream: Any = frame.f_locals.get("infile") if frame.f_code.co_name == "main" else None
         if hasattr(stream, "peek"):
             if not stream.peek(1):
-                raise RuntimeError("the input of this task was cut off: what stands before it has failed")
+                raise RuntimeError("the input of this task was cut off: an earlier step of its job has failed")
             return True
         frame = frame.f_back
     return False
 
 
 def proof(token: bytes, nonce: bytes, partition: int) -> bytes:
-    """What shows that one knows the token."""
+    """The proof of knowing the token."""
     return hmac.new(token, nonce + struct.pack(">q", partition), hashlib.sha256).digest()
 
 
 def received(sock: Any, count: int) -> bytes:
-    """So many bytes. ConnectionError if the other side has gone."""
+    """Receive `count` bytes. ConnectionError if the other side has closed the connection."""
     data = bytearray(count)
     view, at = memoryview(data), 0
     while at < count:
@@ -154,7 +154,7 @@ def _connected(address: tuple[str, int], authority: str | None) -> Any:
     sock = socket.create_connection(address, CONNECT_S)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.settimeout(None)  # the other side begins when it has room for this partition
+        sock.settimeout(None)  # the receiver answers when it has capacity for this partition
         if authority is None:
             return sock
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -167,7 +167,7 @@ def _connected(address: tuple[str, int], authority: str | None) -> Any:
 
 
 def _opened(sock: Any, partition: int, token: bytes) -> list[tuple[int, int]] | None:
-    """Say which partition comes. The runs of chunks that are not to be sent; None: it is not wanted."""
+    """Announce a partition. Returns the runs of chunks not to send; None: the partition is not wanted."""
     nonce = received(sock, NONCE_BYTES)
     sock.sendall(struct.pack(PROOF, partition, proof(token, nonce, partition)))
     answer, length = struct.unpack(ANSWER, received(sock, ANSWER_BYTES))
@@ -193,7 +193,7 @@ def _send(sock: Any, number: int, chunk: Any, skipped: list[tuple[int, int]]) ->
 
 
 def _cast(batch: Any, schema: Any) -> Any:
-    """The session's time zone is in the types that come; the values are the same instants."""
+    """Cast to the declared types: Spark's types have the session's time zone; the values are the same instants."""
     import pyarrow as pa
 
     if batch.schema.equals(schema):

@@ -1,9 +1,9 @@
-"""Load order: which loads are read next, as a pure machine.
+"""Read order: which readers are read next, as a pure machine.
 
-    begin ─► ticket ─► came ─► readable: read … ─► ended          gone: it failed, or nobody wants it
+    begin ─► ticket ─► opened ─► readable: read … ─► ended          failed: it was not opened, or is not needed
 
-1. As they come: any that is here. In order: only the one that was begun first of those that have not ended, so that
-   what is read comes in the order in which it was asked for, while the next ones are on their way or wait.
+1. Without order: any open reader. In order: only the first started of those that have not ended, so that chunks are
+   read in the order in which partitions were claimed, while the next readers open or wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ReadOrder(Generic[T]):
-    """See the module."""
+    """The readers of one feed."""
 
     def __init__(self, *, in_order: bool) -> None:
         self._in_order = in_order
@@ -23,36 +23,36 @@ class ReadOrder(Generic[T]):
         self._open: dict[int, T] = {}
 
     def begin(self) -> int:
-        """One is on its way; its ticket."""
+        """A reader is being opened. Returns its ticket."""
         self._tickets += 1
         self._opening_tickets.add(self._tickets)
         return self._tickets
 
     def opened(self, ticket: int, reader: T) -> None:
-        """It is here."""
+        """The reader of this ticket is open."""
         self._opening_tickets.remove(ticket)
         self._open[ticket] = reader
 
     def failed(self, ticket: int) -> None:
-        """It does not come."""
+        """The reader of this ticket was not opened."""
         self._opening_tickets.remove(ticket)
 
     def ended(self, reader: T) -> None:
-        """It was read to its end."""
+        """The reader was read to its end."""
         self._open = {ticket: other for ticket, other in self._open.items() if other is not reader}
 
     @property
     def in_progress(self) -> int:
-        """How many are on their way or here."""
+        """The number of readers being opened or open."""
         return len(self._opening_tickets) + len(self._open)
 
     @property
     def open_readers(self) -> list[T]:
-        """All that are here, as they came."""
+        """All open readers, in the order of opening."""
         return list(self._open.values())
 
     def readable(self, most: int) -> list[T]:
-        """Those to be read now, at most so many."""
+        """The readers to read now, at most `most`."""
         if not self._in_order:
             return self.open_readers[:most]
         first = min((*self._opening_tickets, *self._open), default=0)

@@ -1,6 +1,6 @@
-"""Loads: partitions on their way: what a feed reads from, in threads. Here: those that were fetched from the driver.
+"""Readers: read the chunks of partitions, in threads. FetchedReader reads partitions that the driver has fetched.
 
-Load.read(most) ─► Piece, Piece, End(partition), Piece, … ─► nothing more
+PartitionReader.read(most) ─► Piece, Piece, End(partition), Piece, … ─► nothing more
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .fetching import Fetched, TooLargeError
 
 
 class Piece(NamedTuple):
-    """A chunk as it came. `batch`: None if it was left where it is, since it is done already."""
+    """A chunk that was read. `batch`: None if it was not sent, since it is done already."""
 
     partition: int
     number: int
@@ -30,22 +30,22 @@ class End(NamedTuple):
 
 
 class PartitionReader(Protocol):
-    """See the module."""
+    """Reads the chunks of partitions."""
 
     size_bytes: int
-    """What was read so far."""
+    """The bytes read so far."""
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """Up to so many chunks (and ends), and whether there may be more. Blocks. What Spark raises."""
+        """Read up to `most` chunks and ends. Also returns whether there may be more. Blocks; raises Spark's errors."""
         ...
 
     def close(self) -> None:
-        """Twice is once; from any thread."""
+        """Close it, from any thread. May be called twice."""
         ...
 
 
 class FetchedReader:
-    """Partitions that wait in the JVM."""
+    """Reads partitions that wait in the JVM."""
 
     def __init__(self, partitions: list[int], fetched: Fetched, schema: Any, chunk_rows: int) -> None:
         self.partitions = partitions
@@ -57,7 +57,6 @@ class FetchedReader:
         self._items = self._all()
 
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """See Load."""
         items: list[Piece | End] = []
         pieces = 0
         for item in self._items:
@@ -69,7 +68,6 @@ class FetchedReader:
         return items, False
 
     def close(self) -> None:
-        """See Load."""
         self._fetched.close()
 
     def _all(self) -> Iterator[Piece | End]:

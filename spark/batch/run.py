@@ -1,12 +1,13 @@
-"""Batch run: what an open SparkBatchSpout does: opens the source, emits its chunks, keeps how far it is, goes on.
+"""Batch run: runs an open SparkBatchSpout: opens the source, emits its chunks, saves the progress, recovers from
+errors.
 
     begin ─► source opened ─► progress read ─► finished partitions compared ─► feed ─► next_tuple: emit, save, finish
                  ▲                                                               │
-                 └────────────── lost: opened again ◄── told, judged ◄── error ──┘
+                 └────────────── lost: opened again ◄── explained ◄──── error ───┘
 
-1. Everything that Spark does is in threads: `next_tuple` takes what is there, or returns.
-2. Spark that has died is started again, at most RETRIES times in a row without a chunk in between; then the task fails.
-   What a restart cannot mend fails at once. Nothing waits for ever.
+1. All calls of Spark are in threads: `next_tuple` emits a ready chunk, or returns.
+2. Spark that has died is restarted, at most RETRIES times in a row without a chunk in between; then the task fails.
+   Errors that a restart cannot correct fail the task at once. Nothing waits for ever.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _NO_PROGRESS: Final = (
 
 
 class BatchRun:
-    """Of one open spout."""
+    """The run of one open spout."""
 
     _machine: Partitions
 
@@ -75,7 +76,7 @@ class BatchRun:
         self._openers = self._new_openers()
 
     async def begin(self) -> None:
-        """Open the source, and read what was kept. SparkSourceError for what must be mended."""
+        """Open the source, and read the saved progress. SparkSourceError if the user must correct something."""
         try:
             opened = await self._watch.during(self._calls.begin(self._source.open))
             self._opened = opened
@@ -111,7 +112,7 @@ class BatchRun:
         self._note = ""
 
     async def _resume(self, opened: OpenedSource, known: SavedProgress) -> None:
-        """Compare what an earlier run has finished, say how far it was, and begin to read."""
+        """Compare partitions that an earlier run has finished, log its progress, and start to read."""
         machine = self._machine
         if self._progress_store is not None and self._before:
             samples = {p: digest for p, digest in known.samples.items() if p % self._tasks == self._index}
@@ -126,7 +127,7 @@ class BatchRun:
         self._feed.begin()
 
     def _compare(self, opened: OpenedSource, samples: Mapping[int, int]) -> None:
-        """Are finished partitions what they were? Only asked of data that nothing else tells apart. Blocks."""
+        """Compare samples of finished partitions, for data without a known identity. Blocks."""
         if samples and not opened.data.is_known:
             self._openers.name_jobs(opened, "samples")
             compare_samples(opened, samples, self._title)
@@ -143,7 +144,7 @@ class BatchRun:
         }
 
     async def end(self) -> None:
-        """End what runs in Spark, keep what was acked."""
+        """End the jobs in Spark, and save the progress."""
         if not self._closing:
             await self._end()
 
@@ -153,7 +154,7 @@ class BatchRun:
             await self._end_feed()
             if self._progress_store is not None and self._feed is not None:
                 await self._progress_store.save(self._state())
-        finally:  # also if it is interrupted: threads do what they were asked before they end
+        finally:  # also if it is cancelled: threads finish their calls before they end
             if self._feed is not None:
                 self._calls.begin(self._feed.close).add_done_callback(log_error)
             closing = self._calls.begin(self._source.close if self._opened is not None else bool)
@@ -171,7 +172,7 @@ class BatchRun:
         feed.stop()
 
         async def end() -> None:
-            while True:  # a job may begin just after those that ran were cancelled
+            while True:  # a job may start just after the running ones were cancelled
                 await self._calls.run(feed.close)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN_S):
@@ -180,31 +181,31 @@ class BatchRun:
         await self._bounded(end())
 
     async def _bounded(self, work: Awaitable[Any]) -> None:
-        """What Spark is asked to do at the end: it may be dead, or stuck."""
+        """Wait for a last call of Spark, for a limited time: Spark may be dead, or hang."""
         try:
             async with asyncio.timeout(END_S):
                 await work
         except TimeoutError:
-            log.warning("%s: Spark did not answer within %g s; its threads are left behind", self._group, END_S)
+            log.warning("%s: Spark did not answer within %g s; its threads are abandoned", self._group, END_S)
         except Exception as error:
             log.debug("%s: while it ended", self._group, exc_info=error)
 
     # -- emitting ----------------------------------------------------------------------------------------------------
 
     def next_tuple(self) -> Any:
-        """Emit the next chunk, if one is there."""
+        """Emit the next chunk, if one is ready."""
         if self._error is not None:
             error, self._error = self._error, None
             if not getattr(error, "final", False):
                 self._recover(error)
             else:
-                self._error = error  # and again, should anybody ask again
+                self._error = error  # raised again by the next call
             raise error
         feed = self._feed
         if feed is None:
             return None
         if not self._machine.is_read and self._watch.is_hung(self._clock.monotonic()):
-            error = self._watch.end_jvm()  # what waits for it fails, and it is made again
+            error = self._watch.end_jvm()  # its waiting calls fail, and it is started again
             if error.final:
                 self._error = error
                 raise error
@@ -224,7 +225,7 @@ class BatchRun:
         self._collector.emit_arrow(batch, (piece.partition, piece.number))
 
     def acked(self, partition: int, number: int) -> None:
-        """A chunk is done."""
+        """A chunk is acked."""
         self._machine.acked(partition, number)
         self._on_progress()
 
@@ -255,7 +256,7 @@ class BatchRun:
         self._collector.finish()
 
     def progress(self) -> Progress | None:
-        """Partitions done of all, and rows acked."""
+        """The finished partitions of all, and the acked rows."""
         if self._feed is None:
             return None
         machine = self._machine
@@ -312,15 +313,15 @@ class BatchRun:
                 '(df.repartition), or way="auto" without in_order'
             )
         if isinstance(error, SparkLostError) and self._failures and self._options.way == "auto":
-            self._openers.pushes = True  # twice, with nothing in between: the JVM may be too small for a partition
+            self._openers.pushes = True  # lost twice without a chunk: the JVM may be too small for a partition
         self._failures += 1
         if self._failures > RETRIES and not getattr(error, "final", False):
-            error = SparkSourceError(f"{error}; so it was {self._failures} times in a row: given up")
+            error = SparkSourceError(f"{error}; given up after {self._failures} failures in a row")
         self._error = error
         self._collector.wake()
 
     def _recover(self, error: Exception) -> None:
-        """Go on from what is acked or open, with the source as it is or opened again."""
+        """Resume from the acked and open chunks, with the same source or a new one."""
         lost, samples = isinstance(error, SparkLostError), self._machine.samples
         feed, opened = self._feed, self._opened
         assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
@@ -345,7 +346,7 @@ class BatchRun:
             self._failures += 1
             error = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
             if self._failures > RETRIES and not getattr(error, "final", False):
-                error = SparkSourceError(f"{self._title}: {error}; so it was {self._failures} times in a row: given up")
+                error = SparkSourceError(f"{self._title}: {error}; given up after {self._failures} failures in a row")
             elif not isinstance(error, SparkSourceError | SparkLostError):
                 error = SparkLostError(f"{self._title}: it could not be opened again: {brief(error)}")
             self._error = error
@@ -356,7 +357,7 @@ class BatchRun:
         before, now = self._header(self._opened), self._header(opened)
         if before != now:
             self._error = SparkSourceError(
-                f"{self._title}: opened again it is another source: {before} before, {now} now"
+                f"{self._title}: the source has changed when it was opened again: {before} before, {now} now"
             )
             self._collector.wake()
             return

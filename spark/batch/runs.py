@@ -1,4 +1,4 @@
-"""Runs: a set of whole numbers that are mostly next to each other: `0-5,7`."""
+"""Runs: a compact set of mostly consecutive numbers: `0-5,7`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TEXT: Final = re.compile(r"\d{1,15}(-\d{1,15})?(,\d{1,15}(-\d{1,15})?)*", re.AS
 
 
 class Runs:
-    """Begin and end (exclusive) of each run, ascending and apart from each other."""
+    """The begin and end (exclusive) of each run, ascending, with gaps between runs."""
 
     __slots__ = ("_begins", "_ends", "_length")
 
@@ -21,7 +21,7 @@ class Runs:
 
     @classmethod
     def parsed(cls, text: object) -> Self:
-        """From what `str` gives. ValueError if it is not that."""
+        """Parse the result of `str`. ValueError if it is invalid."""
         runs = cls()
         if text == "":
             return runs
@@ -34,12 +34,12 @@ class Runs:
 
     @property
     def prefix(self) -> int:
-        """So many numbers from 0 on are in it without a gap."""
+        """The count of numbers from 0 on without a gap."""
         return self._ends[0] if self._begins and self._begins[0] == 0 else 0
 
     @property
     def end(self) -> int:
-        """One more than the greatest; 0 if there is none."""
+        """One more than the greatest number; 0 if the set is empty."""
         return self._ends[-1] if self._ends else 0
 
     def pairs(self) -> list[tuple[int, int]]:
@@ -47,28 +47,28 @@ class Runs:
         return list(zip(self._begins, self._ends, strict=True))
 
     def copy(self) -> Runs:
-        """One that does not change with this one."""
+        """An independent copy."""
         other = Runs()
         other._begins, other._ends, other._length = list(self._begins), list(self._ends), self._length
         return other
 
     def add(self, number: int) -> None:
-        """Put a number in."""
+        """Add a number."""
         self.add_range(number, number + 1)
 
     def add_range(self, begin: int, end: int) -> None:
-        """Put numbers in, from `begin` up to before `end`."""
+        """Add the numbers from `begin` to before `end`."""
         if begin < 0 or end < begin:
             raise ValueError(f"from {begin} to {end}")
         if begin == end:
             return
-        first = bisect_right(self._ends, begin - 1)  # the first run that it touches, or that is behind it
+        first = bisect_right(self._ends, begin - 1)  # the first run that it touches, or the next one
         last = bisect_right(self._begins, end)
         if first < last:
             begin, end = min(begin, self._begins[first]), max(end, self._ends[last - 1])
-        gone = sum(self._ends[at] - self._begins[at] for at in range(first, last))
+        replaced = sum(self._ends[at] - self._begins[at] for at in range(first, last))
         self._begins[first:last], self._ends[first:last] = [begin], [end]
-        self._length += end - begin - gone
+        self._length += end - begin - replaced
 
     def __contains__(self, number: int) -> bool:
         at = bisect_right(self._begins, number) - 1

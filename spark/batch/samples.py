@@ -1,9 +1,9 @@
-"""Batch samples: are finished partitions still what they were? One chunk of each is computed again, and compared.
+"""Batch samples: compares one chunk of each finished partition with an earlier run, by computing it again.
 
     samples (partition → digest of its first chunk) ─► a job: mapInArrow(sampler) ─► the same, or an error
 
-For data of which nothing else tells whether it is the same as in the run before (data_identity.py). Spark computes no
-more of a partition than its first chunk needs; behind a shuffle or a sort that is all of what stands before. It blocks.
+For data without a known identity (data_identity.py). Spark computes only as much of a partition as its first chunk
+needs; after a shuffle or a sort that is the whole job before it. It blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .source import OpenedSource
 
 
 def compare_samples(opened: OpenedSource, samples: Mapping[int, int], title: str) -> None:
-    """SparkSourceError if a partition begins otherwise than it did; what Spark raises."""
+    """Raise SparkSourceError if the first chunk of a partition differs; also raises Spark's errors."""
     wanted = Runs()
     for partition in samples:
         wanted.add(partition)

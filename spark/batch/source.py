@@ -1,11 +1,11 @@
-"""Batch source: what a batch spout reads, opened once for all tasks of a process.
+"""Batch source: the source of a batch spout, opened once for all tasks of a process.
 
     DataFrame | function | sql | path ─► session ─► planned ─► Opened: schema, partitions, how to fetch them
 
-1. It is the template's, and all tasks of a process share it: copying it for a task gives the same one.
-2. What the user must mend (a wrong query, a type, a path) is a SparkSourceError when it is opened.
-3. A source that is a function, SQL or a path can be opened again in a new session; a DataFrame ends with its own.
-4. Everything here blocks, and belongs in threads.
+1. All tasks of a process share it: a deep copy for a task is the same object.
+2. Errors of the user (a wrong query, a type, a path) are SparkSourceErrors when it is opened.
+3. A function, SQL or a path can be opened again in a new session; a DataFrame ends with its own session.
+4. Everything here blocks: call it in threads.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Way = Literal["auto", "fetch", "push"]
 
 @dataclass(slots=True)
 class OpenedSource:
-    """A source that can be read. `fetching`: None where only the push way is left; then `missing` says why.
+    """An open source. `fetching`: None if partitions can only be pushed; then `missing` is the reason.
 
-    `partitions`: None if that is known only when the job has ended. `data`: what it reads, as far as that is known.
+    `partitions`: None if their number is known only when the job has ended. `data`: the identity of the data.
     """
 
     session: Any
@@ -54,7 +54,7 @@ class OpenedSource:
 
 @dataclass(eq=False)
 class BatchSource:
-    """One of `frame`, `make`, `sql` and `path`. `fields`: columns that it must have."""
+    """A source: one of `frame`, `make`, `sql` and `path`. `fields`: its required columns."""
 
     frame: Any = None
     make: Callable[..., Any] | None = None
@@ -82,7 +82,7 @@ class BatchSource:
 
     @property
     def can_reopen(self) -> bool:
-        """Can it be made again in a new session?"""
+        """Whether it can be opened again in a new session."""
         return self.frame is None
 
     def __str__(self) -> str:
@@ -96,13 +96,13 @@ class BatchSource:
 
     @property
     def identity(self) -> str:
-        """What tells it from others in a progress folder."""
+        """Its name in a progress folder."""
         if self.sql is not None:
             return f"sql: {self.sql}"
         return "a DataFrame" if self.path is None else f"{self.format}: {self.path}"
 
     def open(self, dead: OpenedSource | None = None) -> OpenedSource:
-        """Open it, or share what others have opened; anew if that is `dead`. To be closed as often as it was opened."""
+        """Open it, or share it if it is open and not `dead`. Must be closed as often as it was opened."""
         with self._lock:
             users = 0 if self._opened is None else self._opened.users
             if self._opened is None or self._opened is dead:
@@ -113,7 +113,7 @@ class BatchSource:
             return self._opened
 
     def close(self) -> None:
-        """One who has it open has gone."""
+        """One user has closed it."""
         with self._lock:
             if self._opened is None:
                 return
@@ -129,13 +129,13 @@ class BatchSource:
         try:
             return self._made()
         except BaseException:
-            if self._opened is None and self._lease is not None:  # nobody will close it
+            if self._opened is None and self._lease is not None:  # `close` will not be called
                 self._lease.release()
                 self._lease = None
             raise
 
     def _made(self) -> OpenedSource:
-        require("numpy")  # with pyarrow, for what is emitted: loaded here, it does not hold up the loop
+        require("numpy")  # emitting needs it with pyarrow: imported here, it does not block the loop
         require("pyarrow")
         frame, session = self._frame()
         columns = list(frame.columns)
@@ -168,7 +168,7 @@ class BatchSource:
         return OpenedSource(session, own, schema, fetching.partitions, fetching, "", data, rows)
 
     def _data(self, own: Any, session: Any) -> DataIdentity:
-        activate_session(own.sparkSession)  # its settings: how much of a plan is shown
+        activate_session(own.sparkSession)  # its setting for the length of a plan's text
         try:
             return identify_data(own)
         finally:
@@ -208,7 +208,7 @@ class BatchSource:
         return self.make(session) if takes_session(self.make) else self.make()
 
     def _explained(self, error: Exception, session: Any) -> Exception:
-        """What the user can mend as such; what a restart may mend as it is."""
+        """A SparkSourceError for errors of the user; other errors, which a restart may correct, stay as they are."""
         if isinstance(error, SparkSourceError):
             return error
         errors = require("pyspark.errors")
@@ -225,7 +225,7 @@ class BatchSource:
 
 
 def chosen_way(way: Way, *, in_order: bool) -> Way:
-    """How partitions come: in order by the driver only."""
+    """The way of reading partitions: in order only through the driver."""
     if way not in ("auto", "fetch", "push"):
         raise SparkSourceError(f'way is "auto", "fetch" or "push", not {way!r}')
     if in_order and way == "push":
@@ -234,7 +234,7 @@ def chosen_way(way: Way, *, in_order: bool) -> Way:
 
 
 def takes_session(make: Callable[..., Any]) -> bool:
-    """Is it to be called with the SparkSession?"""
+    """Whether the function takes the SparkSession."""
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):  # a builtin that does not say

@@ -1,14 +1,14 @@
 """SparkBatchSpout: a DataFrame as a stream of Arrow chunks, each a message that is acked, replayed and remembered.
 
-    Spark ── partitions, a few at a time ──► feed ──► ready ──► emit_arrow(chunk, (partition, chunk)) ──► acked
-      ▲                                       ▲ room            └ failed: the framework emits it again     │
-      └── opened again when it has died ──────┴─────────────────────── progress, kept in a folder ◄───────┘
+Spark ── partitions, a few at a time ──► feed ──► ready ──► emit_arrow(chunk, (partition, chunk)) ──► acked
+      ▲                                       ▲                 └ failed: the framework emits it again     │
+      └── opened again when it has died ──────┴─────────────────────── progress, saved in a folder ◄──────┘
 
-1. Everything that Spark does is in threads: `next_tuple` takes what is there, or returns.
+1. All calls of Spark are in threads: `next_tuple` emits a ready chunk, or returns.
 2. At most `max_pending` chunks are in Python: read and not yet acked. The rest waits in Spark.
-3. A chunk is delivered at least once. It is the same rows in each run, or the run ends with an error.
-4. Spark that has died is started again, at most RETRIES times in a row without a chunk in between; then the task fails.
-   What a restart cannot mend fails at once. Nothing waits for ever.
+3. A chunk is delivered at least once. It has the same rows in each run, or the run ends with an error.
+4. Spark that has died is restarted, at most RETRIES times in a row without a chunk in between; then the task fails.
+   Errors that a restart cannot correct fail the task at once. Nothing waits for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .source import BatchSource, Way, chosen_way
 
 
 class SparkBatchSpout(Spout):
-    """Brings a DataFrame in: record batches of `chunk_rows` rows for `execute_arrow` bolts, tuples for all others.
+    """Reads a DataFrame: record batches of `chunk_rows` rows for `execute_arrow` bolts, tuples for all other bolts.
 
     Give one of: `source` (a DataFrame, or a function that makes one, called with the SparkSession if it takes an
     argument), `sql`, or `path` (with `format` and `options`, as for `spark.read`). A DataFrame has its fields; for the
@@ -116,29 +116,27 @@ class SparkBatchSpout(Spout):
 
     @property
     def spark_session(self) -> Any:
-        """Settings of the session that it needs, or what gives it one."""
+        """The settings of its session, or the function that makes one."""
         return self._source.session
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
         return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     def all_outputs(self, inputs: object = None) -> Outputs:
-        """See Component."""
         return self._fields
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
-        """Open the source, and read what was kept. SparkSourceError for what must be mended."""
+        """Open the source, and read the saved progress. SparkSourceError if the user must correct something."""
         self._run = BatchRun(self._source, self._options, context, collector)
         await self._run.begin()
 
     def next_tuple(self) -> Any:
-        """Emit the next chunk, if one is there."""
+        """Emit the next chunk, if one is ready."""
         return self._opened.next_tuple()
 
     def ack(self, message_id: Any) -> None:
-        """A chunk is done."""
+        """A chunk is acked."""
         self._opened.acked(*message_id)
 
     def fail(self, message_id: Any, failure: Failure) -> None:
@@ -146,12 +144,12 @@ class SparkBatchSpout(Spout):
         self._opened.failed(*message_id)
 
     async def close(self) -> None:
-        """End what runs in Spark, keep what was acked."""
+        """End the jobs in Spark, and save the progress."""
         if self._run is not None:
             await self._run.end()
 
     def progress(self) -> Progress | None:
-        """Partitions done of all, and rows acked."""
+        """The finished partitions of all, and the acked rows."""
         return None if self._run is None else self._run.progress()
 
     @property

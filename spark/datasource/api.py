@@ -55,19 +55,15 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
         return spark_schema(chosen(batch_of(shape), options.fields).schema)
 
     def reader(self, schema: Any) -> Any:
-        """See PySpark."""
         return BatchReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - PySpark's name
-        """See PySpark."""
         return StreamReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """See PySpark."""
         return BatchWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
-        """See PySpark."""
         return StreamWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
 
 

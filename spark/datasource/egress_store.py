@@ -80,23 +80,20 @@ class MemoryChunkStore:
         return StoredLog(_new_id(), 0, [], {})
 
     async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
-        """See ChunkStore."""
         self._chunks.append(data)
 
     async def read(self, at: int) -> bytes:
-        """See ChunkStore."""
         if not 0 <= at - self._first < len(self._chunks):
             raise KeyError(at)
         return self._chunks[at - self._first]
 
     async def trim(self, first: int, committed: dict[str, int]) -> None:
-        """See ChunkStore."""
         while self._first < first:
             self._chunks.popleft()
             self._first += 1
 
     async def close(self) -> None:
-        """See ChunkStore."""
+        pass
 
 
 class DirectoryChunkStore:
@@ -137,7 +134,6 @@ class DirectoryChunkStore:
         return StoredLog(self._log, max(first, begins), sizes, committed)
 
     async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
-        """See ChunkStore."""
         if not self._files or self._last_bytes >= SEGMENT_BYTES:
             self._files.append(at)
             self._last_bytes = 0
@@ -153,7 +149,6 @@ class DirectoryChunkStore:
             self._recent_bytes -= len(self._recent.popitem(last=False)[1])
 
     async def read(self, at: int) -> bytes:
-        """See ChunkStore."""
         recent = self._recent.get(at)
         if recent is not None:
             return recent
@@ -166,7 +161,6 @@ class DirectoryChunkStore:
         return self._last_read[1][position : position + size]
 
     async def trim(self, first: int, committed: dict[str, int]) -> None:
-        """See ChunkStore."""
         while self._places and next(iter(self._places)) < first:
             at, _ = self._places.popitem(last=False)
             self._recent_bytes -= len(self._recent.pop(at, b""))

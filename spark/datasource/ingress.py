@@ -76,7 +76,6 @@ class SparkIngressSpout(Spout):
 
     @property
     def time_role(self) -> TimeRole:
-        """See Component."""
         return TimeRole(emits_watermarks=self.watermarks, resumes=self._resumes)
 
     @property

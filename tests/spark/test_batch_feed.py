@@ -1,4 +1,4 @@
-"""A feed that cannot be closed: what is left in Spark is said, unless there is no Spark any more."""
+"""A feed that cannot be closed: jobs left in Spark are reported, unless Spark has ended."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_feed_that_cannot_be_closed_is_said(stopped: bool, caplog: pytes
         await asyncio.to_thread(close_quietly, feed(cancel), session(stopped=stopped), "flights[1]")
     [record] = [record for record in caplog.records if "not ended" in record.message]
     assert record.levelno == (logging.DEBUG if stopped else logging.WARNING)
-    assert "flights[1]: what is left in Spark was not ended" in record.message
+    assert "flights[1]: jobs left in Spark were not ended" in record.message
     assert "Spark says no" in record.message
 
 
