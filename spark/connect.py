@@ -1,11 +1,11 @@
-"""Spark Connect: sessions without a JVM in this process. What differs from a classic session stands here.
+"""Spark Connect: sessions without a JVM in this process. The differences to a classic session are in this module.
 
     spark.remote=sc://HOST:PORT, or SPARK_REMOTE ─► connected ─► a session of the server's, by gRPC
 
-1. A Connect session has no SparkContext, no RDDs and no plan that can be looked at: what needs them is refused by name.
-2. Nothing here asks the server whether a session still lives: PySpark repeats a call to a server that is away for ten
-   minutes. A session is lost when a call has said so.
-3. Everything here blocks, but `is_connect` and `is_closed`.
+1. A Connect session has no SparkContext, no RDDs and no readable plan: features that need them are refused by name.
+2. The server is not asked whether a session is alive: PySpark retries a call to an unreachable server for ten minutes.
+   A session is lost when a call has failed with such an error.
+3. Everything here blocks, except `is_connect` and `is_closed`.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _LOST: Final = re.compile(
 
 
 def is_connect(thing: Any) -> bool:
-    """Is it a session, or a DataFrame, of Spark Connect?"""
+    """Whether it is a session or a DataFrame of Spark Connect."""
     return type(thing).__module__.startswith(_MODULE)
 
 
 def is_closed(session: Any) -> bool:
-    """Has this client been closed, by its user or by `forget`?"""
+    """Whether this client was closed, by its user or by `forget`."""
     return bool(session.client.is_closed)
 
 
 def is_gone(error: BaseException, session: Any) -> bool:
-    """Does this error of a call say that the server, or its half of the session, has ended?"""
+    """Whether this error of a call means that the server, or its part of the session, has ended."""
     return is_closed(session) or _LOST.search(str(error)) is not None
 
 
 def active() -> Any:
-    """The Connect session that this process has made, if it has made one."""
+    """The default Connect session of this process, if there is one."""
     module = sys.modules.get("pyspark.sql.connect.session")
     session = None if module is None else module.SparkSession._get_default_session()
     return None if session is None or is_closed(session) else session
 
 
 def connected(settings: Mapping[str, str]) -> Any:
-    """Make a session of the server that `spark.remote` names. SparkUnavailableError if it cannot be had."""
+    """Make a session of the server named by `spark.remote`. SparkUnavailableError if that is not possible."""
     remote = settings[REMOTE]
     if not remote.startswith("sc://"):
         raise SparkUnavailableError(
@@ -65,7 +65,7 @@ def connected(settings: Mapping[str, str]) -> Any:
         )
     try:
         sessions = require("pyspark.sql.connect.session")
-    except ImportError as error:  # PySpark says which package is missing
+    except ImportError as error:  # PySpark's message names the missing package
         raise SparkUnavailableError(f"Spark Connect cannot be used: {error}; {INSTALL_CONNECT}") from error
     builder = sessions.SparkSession.builder.remote(remote)
     for key, value in settings.items():
@@ -80,7 +80,7 @@ def connected(settings: Mapping[str, str]) -> Any:
 
 
 def forget(session: Any) -> None:
-    """Close the client of a session that was lost: what waits for it fails, and no call is tried again."""
+    """Close the client of a session that was lost: its waiting calls fail, and are not retried."""
     try:
         session.client.close()
     except Exception:
@@ -88,9 +88,9 @@ def forget(session: Any) -> None:
 
 
 def end(session: Any) -> None:
-    """Release a session that is ours on the server, and close its client. One that is closed stays so.
+    """Release a session that this process owns, and close its client. Does nothing if it is closed.
 
-    Not by `session.stop()`: where PySpark has started the server for this process, that ends the server too.
+    Not by `session.stop()`: that would also end a server that PySpark has started for this process.
     """
     if is_closed(session):
         return
@@ -102,7 +102,7 @@ def end(session: Any) -> None:
 
 
 def differing(session: Any, settings: Mapping[str, str]) -> dict[str, str | None]:
-    """Which of these settings the session does not have, and what it has instead. What can be set is set."""
+    """Set these settings in the session. Returns those that cannot be set, with the session's values."""
     found = {}
     for key, value in settings.items():
         if key == REMOTE or session.conf.get(key, None) == value:
@@ -115,7 +115,7 @@ def differing(session: Any, settings: Mapping[str, str]) -> dict[str, str | None
 
 
 def refuse(session: Any, what: str, instead: str) -> None:
-    """SparkSourceError if this is a Connect session, which cannot do `what` is for."""
+    """Raise SparkSourceError if this is a Connect session, which does not support `what`."""
     if is_connect(session):
         raise SparkSourceError(
             f"{what} needs a Spark session with its JVM in this process, and this is one of Spark Connect: {instead}"

@@ -1,10 +1,10 @@
-"""JVM watch: does Spark's JVM still answer? Asked in a thread of its own, while others wait for it.
+"""JVM watch: checks whether Spark's JVM still answers, in a thread of its own, while other threads wait for it.
 
-    every LOOK_S: ask ─► answered
-                      └► not within ANSWER_S ─► hung: killed if it is ours, else an error
+    every PING_S: a call ─► answered
+                      └► not within ANSWER_S ─► hung: killed if this process started it, else an error
 
-1. A JVM that hangs is noticed LOOK_S + ANSWER_S after it stopped: 50 s.
-2. A question that fails is an answer: what has died is noticed by those who use it.
+1. A JVM that hangs is detected PING_S + ANSWER_S after it stopped: 50 s.
+2. A call that fails counts as an answer: the callers that use a dead JVM notice it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ T = TypeVar("T")
 PING_S: Final = LIVENESS.jvm_heartbeat_s
 ANSWER_S: Final = LIVENESS.jvm_timeout_s
 END_S: Final = 5.0
-"""How long those who wait for a JVM that was killed may take to hear of it."""
+"""How long calls of a killed JVM may take to fail."""
 
 
 class JvmWatch:
-    """Of one component. `close` when it ends."""
+    """The watch of one component. `close` it at the end."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._calls = SparkCalls(1, name=f"{name}-watch")
         self._pending: asyncio.Future[None] | None = None
         self._since_s = 0.0
-        self._answered = False  # set in the thread: the loop may have been held up
+        self._answered = False  # set in the thread: the loop may have been blocked
 
     def is_hung(self, now_s: float) -> bool:
-        """Has the JVM not answered for too long? Called often; never waits."""
+        """Whether the JVM has not answered for too long. Call it often; it never waits."""
         pending = self._pending
         if pending is None or pending.done():
             if pending is None or now_s - self._since_s >= PING_S:
@@ -52,17 +52,17 @@ class JvmWatch:
         return not self._answered and now_s - self._since_s >= ANSWER_S
 
     def end_jvm(self) -> SparkLostError:
-        """It hangs: kill it, if it is ours. The error to raise: final if it is not."""
+        """The JVM hangs: kill it if this process started it. Returns the error to raise; final if it was not killed."""
         self._pending = None
         killed = sessions.kill()
-        what = "it is killed" if killed else "the session was given, so it is not ours to kill"
+        what = "it is killed" if killed else "it is not killed, since the session was given"
         error = SparkLostError(f"{self._name}: Spark's JVM has not answered for {ANSWER_S:g} s: {what}")
         error.final = not killed
         log.warning("%s", error)
         return error
 
     async def during(self, work: asyncio.Future[T]) -> T:
-        """Wait for a call, as long as the JVM answers. SparkLostError if it does not."""
+        """Wait for a call as long as the JVM answers. SparkLostError if it does not."""
         clock = LoopClock()
         try:
             while not work.done():
@@ -77,7 +77,7 @@ class JvmWatch:
         return work.result()
 
     def close(self) -> None:
-        """No more."""
+        """End the watch."""
         self._calls.close()
 
     def _ping(self) -> None:

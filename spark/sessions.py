@@ -1,14 +1,14 @@
-"""Sessions: one SparkSession for this process, shared by all who need one, made anew when its JVM has died.
+"""Sessions: one SparkSession for this process, shared by all components, made anew when its JVM has died.
 
     lease = sessions.lease(settings | function | session) ─► lease.get() ─► SparkSession     … lease.release()
-                                    the first makes it, the last that leaves stops it, if it is ours
+                                    the first makes it, the last stops it, if this process made it
 
-1. Everything here blocks, and belongs in a thread (SparkCalls). There PySpark leaves SIGINT alone, too: in the main
-   thread it would replace our handler. (`make_session` may be called there: it uses another.)
-2. A process has one Spark, since it has one JVM: who asks for other settings of the kind that cannot change is refused.
-3. A session that was there before us is never stopped by us.
-4. What the command line says wins over settings that are asked for here (session_settings.py).
-5. Local masters: no port is open to other machines, and there is no web page unless it is asked for.
+1. Everything here blocks: call it in a thread (SparkCalls). In the main thread PySpark would also replace the handler
+   of SIGINT. (`make_session` may be called there: it uses another thread.)
+2. A process has one Spark, since it has one JVM: requests for other values of fixed settings are refused.
+3. A session that existed before is never stopped here.
+4. Settings of the command line win over requested settings (session_settings.py).
+5. Local masters: no port is open to other machines, and there is no web page unless requested.
 6. With `spark.remote` (or SPARK_REMOTE) the session is one of Spark Connect: no JVM, no Java (connect.py).
 """
 
@@ -35,7 +35,7 @@ from .session_settings import overriding_settings, text_of
 log = logging.getLogger("aiostorm.spark")
 
 SessionSource = Mapping[str, Any] | Callable[[], Any] | None
-"""Where a session comes from: settings of Spark's, a function that makes it, or whatever there is (or a local one)."""
+"""The source of a session: settings, a function that makes it, or None: the existing one, or a local one."""
 
 END_S: Final = 10.0
 
@@ -60,7 +60,7 @@ _USERS_STATE: Final = re.compile(
     r"SQLSTATE: (?:22|42|P0)|org\.apache\.spark\.api\.python\.PythonException"
     r"|Spark(?:Arithmetic|DateTime|NumberFormat|Runtime)Exception"
 )
-"""The SQL standard's classes of what a row, a statement or `raise_error` causes; and errors of functions in Python."""
+"""SQL standard classes of errors by a row, a statement or `raise_error`; and errors of Python functions."""
 _ALWAYS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
@@ -69,9 +69,9 @@ _ALWAYS: Final = {
 def make_session(
     conf: Mapping[str, Any] | None = None, *, master: str | None = None, app_name: str = "aiostorm"
 ) -> Any:
-    """Make a SparkSession, or take the one of this process. Blocking, 10 s and more.
+    """Make a SparkSession, or return the one of this process. Blocking, 10 s and more.
 
-    `conf`: settings of Spark's; they win over ours. `master`: "local[*]" unless it or `spark.master` says otherwise.
+    `conf`: settings of Spark; they win over the defaults. `master`: default "local[*]", or `spark.master`.
     With `spark.remote` in `conf` ("sc://HOST:PORT"), or SPARK_REMOTE in the environment and no master: a session of
     that Spark Connect server, which needs no Java here.
     SparkUnavailableError if there is no PySpark, no Java, or Spark does not start.
@@ -90,12 +90,12 @@ def make_session(
             "the address of the master itself"
         )
     if threading.current_thread() is threading.main_thread():
-        # There PySpark would replace the handler of Ctrl-C: it is made in another, and is this one's all the same.
+        # PySpark would replace the handler of Ctrl-C here: the session is made in another thread.
         return _make_in_thread(conf, master, app_name)
     sql = require("pyspark.sql")
     ensure_java()
     if is_local(where):
-        # Executors of this machine run this Python, with what is installed in it, and not whatever `python3` is.
+        # Executors of this machine run this Python, with its packages, and not another `python3`.
         os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
     ours = {"spark.driver.maxResultSize": _share(given.get("spark.driver.memory", "1g"))}
     settings = {**_ALWAYS, **ours, **(_LOCAL if is_local(where) else {}), "spark.app.name": app_name, **given}
@@ -108,8 +108,8 @@ def make_session(
     try:
         return builder.getOrCreate()
     except Exception as error:
-        why = brief(error)  # it is asked of the JVM
-        if before is None:  # a session that was there before us is not ours to end
+        why = brief(error)  # this calls the JVM
+        if before is None:  # a session that existed before is not ended
             discard_jvm()
         raise SparkUnavailableError(f"Spark does not start on {where}: {why}") from error
 
@@ -133,7 +133,7 @@ def _make_in_thread(conf: Mapping[str, Any] | None, master: str | None, app_name
 
 
 def _share(memory: str) -> str:
-    """A quarter of the heap: a result stands there more than once while it is fetched. "1g" if it cannot be read."""
+    """A quarter of the heap: a result has several copies there while it is fetched. "1g" if it cannot be parsed."""
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
     if found is None:
         return "1g"
@@ -143,7 +143,7 @@ def _share(memory: str) -> str:
 
 @dataclass(slots=True)
 class _SharedSession:
-    """The session of this process, and who has it."""
+    """The session of this process, and its leases."""
 
     session: Any = None
     ours: bool = False
@@ -161,13 +161,13 @@ class SessionLease:
         self._held = False
 
     def get(self) -> Any:
-        """The session: made by the first who asks, and anew if it has ended. Blocking."""
+        """The session: made by the first call, and anew if it has ended. Blocking."""
         session = self._sessions.acquire(self._source, again=self._held)
         self._held = True
         return session
 
     def release(self) -> None:
-        """No longer needed. Blocking: the last one stops a session that is ours."""
+        """Release it. Blocking: the last release stops a session that was made here."""
         if self._held:
             self._held = False
             self._sessions.release()
@@ -181,11 +181,11 @@ class Sessions:
         self._shared = _SharedSession()
 
     def lease(self, source: SessionSource = None) -> SessionLease:
-        """Does not block."""
+        """A lease of the session. Does not block."""
         return SessionLease(self, source)
 
     def acquire(self, source: SessionSource, *, again: bool) -> Any:
-        """The session; one that has ended is replaced. `again`: by somebody who has it already."""
+        """The session; a session that has ended is replaced. `again`: the caller has a lease already."""
         wins = overriding_settings()
         if wins and not callable(source):
             source = {**(source or {}), **wins}
@@ -231,7 +231,7 @@ class Sessions:
             guard.done()
 
     def kill(self) -> bool:
-        """End the JVM of a session that does not answer, if it is ours: what waits for it fails. Does not block."""
+        """Kill a JVM that does not answer, if it was started here: its waiting calls fail. Does not block."""
         process = getattr(_gateway(), "proc", None)
         if not (self._shared.ours or self._shared.making) or process is None:
             return False
@@ -239,7 +239,7 @@ class Sessions:
         return True
 
     def release(self) -> None:
-        """One has gone."""
+        """One lease was released."""
         with self._lock:
             shared = self._shared
             shared.leases -= 1
@@ -251,23 +251,23 @@ class Sessions:
 
 
 sessions: Final = Sessions()
-"""Of this process: there is one JVM."""
+"""The leases of this process."""
 
 
 def _gateway() -> Any:
-    """To this process' JVM. A PySpark that is only a client of Spark Connect's has none."""
+    """The gateway to this process' JVM. A PySpark that is only a Spark Connect client has none."""
     return getattr(getattr(require("pyspark"), "SparkContext", None), "_gateway", None)
 
 
 def _drop(session: Any, source: SessionSource) -> None:
-    """A session has ended. SparkLostError, final, if nothing says how to connect again."""
+    """A session has ended. A final SparkLostError if the address of its server is not known."""
     if not connect.is_connect(session):
         log.warning("the Spark session has ended: a new one is made")
         discard_jvm()
         return
     if not callable(source) and connect.REMOTE not in (source or {}) and not os.environ.get("SPARK_REMOTE"):
         error = SparkLostError(
-            "the Spark Connect session has ended, and nothing says where its server is: give "
+            "the Spark Connect session has ended, and the address of its server is not known: give "
             f'session={{"{connect.REMOTE}": "sc://HOST:PORT"}}, or a function that makes the session'
         )
         error.final = True
@@ -276,19 +276,19 @@ def _drop(session: Any, source: SessionSource) -> None:
 
 
 def alive(session: Any) -> bool:
-    """Can it still be used?"""
+    """Whether the session can still be used."""
     if connect.is_connect(session):
         return not connect.is_closed(session)
     try:
         context = session.sparkContext
         return context._jsc is not None and not context._jsc.sc().isStopped()
-    except Exception:  # py4j has many ways to say that there is no JVM
+    except Exception:  # py4j has many errors for a missing JVM
         log.debug("no answer from Spark", exc_info=True)
         return False
 
 
 def stop_session(session: Any) -> None:
-    """Stop a session and its JVM, whatever state they are in. Blocking, at most some seconds."""
+    """Stop a session and its JVM in any state. Blocking, at most some seconds."""
     if connect.is_connect(session):
         connect.end(session)
         return
@@ -298,7 +298,7 @@ def stop_session(session: Any) -> None:
 
 
 def discard_jvm() -> None:
-    """End what is left of this process' JVM, and let PySpark forget it: the next session starts afresh."""
+    """End this process' JVM and remove it from PySpark, so that the next session starts a new one."""
     core = require("pyspark").SparkContext
     session = require("pyspark.sql").SparkSession
     with core._lock:
@@ -308,7 +308,7 @@ def discard_jvm() -> None:
     if context is not None:
         with _logging_errors():
             context._jsc = None
-            context.stop()  # what stands in this process: the server of accumulators
+            context.stop()  # stops the accumulator server of this process
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)
@@ -316,17 +316,17 @@ def discard_jvm() -> None:
         gateway.shutdown()
     if process is not None:
         with contextlib.suppress(OSError):
-            process.stdin.close()  # the JVM ends when its standard input does
+            process.stdin.close()  # the JVM ends when its standard input is closed
         try:
             process.wait(END_S)
-        except Exception:  # it hangs
+        except Exception:  # the JVM hangs
             log.warning("Spark's JVM (pid %d) did not end within %g s: it is killed", process.pid, END_S)
             process.kill()
             process.wait()
 
 
 def is_lost(error: BaseException, session: Any) -> bool:
-    """Has it failed since the session or its JVM has ended (and would do so again)?"""
+    """Whether the cause is the end of the session or its JVM (so that a retry would fail)."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if connect.is_connect(session):
         return isinstance(error, SparkLostError) or connect.is_gone(error, session)
@@ -336,13 +336,13 @@ def is_lost(error: BaseException, session: Any) -> bool:
 
 
 def is_user_error(error: BaseException, told: str = "") -> bool:
-    """Is it about what was asked for, or about the rows or the user's code, so that trying again would not help?"""
+    """Whether the query, the rows or the user's code cause the error, so that a retry would not help."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & _USERS) or _USERS_STATE.search(f"{told}\n{error}") is not None
 
 
 def brief(error: BaseException) -> str:
-    """What Spark says, in a few lines: without Java's stack."""
+    """Spark's message in a few lines, without Java's stack."""
     java = getattr(error, "java_exception", None)
     text = ""
     if java is not None:
@@ -357,7 +357,7 @@ def brief(error: BaseException) -> str:
 
 
 def _without_frames(text: str) -> list[str]:
-    """Of a traceback of Python's that stands in it: what was raised, and where."""
+    """Reduce a Python traceback in the text to the exception and its place."""
     lines = text.splitlines()
     begins = [at for at, line in enumerate(lines) if line.endswith(_TRACEBACK)]
     if not begins:
@@ -369,14 +369,14 @@ def _without_frames(text: str) -> list[str]:
 
 
 def activate_session(session: Any) -> None:
-    """Make it this thread's session: without that data sources are not found."""
-    if not hasattr(session, "_jsparkSession"):  # Spark Connect: a session belongs to no thread
+    """Make it this thread's active session: without it data sources are not found."""
+    if not hasattr(session, "_jsparkSession"):  # Spark Connect has no active session of a thread
         return
     session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def _active() -> Any:
-    """A session that somebody else has made in this process."""
+    """An existing session of this process."""
     session = getattr(require("pyspark.sql").SparkSession, "_instantiatedSession", None)
     return session if session is not None and alive(session) else connect.active()
 
@@ -393,7 +393,7 @@ def _create(source: SessionSource) -> Any:
 
 
 def _check_same(session: Any, source: Mapping[str, Any]) -> None:
-    """Settings that the running session does not have, and can no longer take."""
+    """Raise SparkUnavailableError for settings that the running session lacks and cannot change."""
     if connect.is_connect(session):
         _refuse_other(connect.differing(session, {key: text_of(value) for key, value in source.items()}), source)
         return
@@ -416,13 +416,13 @@ def _refuse_other(other: Mapping[str, str | None], source: Mapping[str, Any]) ->
 
 
 def _has(key: str, there: str | None, asked: str) -> bool:
-    # Spark puts options of its own before those given.
+    # Spark adds its own options before the given ones.
     return there is not None and (there == asked or (key.endswith("JavaOptions") and there.endswith(asked)))
 
 
 @contextlib.contextmanager
 def _logging_errors() -> Iterator[None]:
-    """What is left behind by a JVM that may be dead: its complaints are for those who look for them."""
+    """Log the errors of cleaning up after a JVM that may be dead."""
     import warnings
 
     try:

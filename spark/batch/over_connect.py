@@ -1,10 +1,11 @@
-"""Over Connect: a batch without a JVM in this process. Executors push; the job's end says how many partitions it had.
+"""Over Connect: a batch without a JVM in this process. Executors push; the end of the job gives its number of
+partitions.
 
     DataFrame ─► steady: in a clone of its session, without adaptive execution ─► mapInArrow(pusher) ─► partitions
 
-1. The plan runs in a cloned session, whose settings are ours: the user's session is not touched. Adaptive execution is
-   off there: several tasks, or a second attempt, each run the job, and its partitions must be the same each time.
-2. What the plan reads cannot be told (no files, no versions), so there is no progress= to go on from.
+1. The plan runs in a cloned session with its own settings: the user's session is not changed. Adaptive execution is off
+   there: several tasks, or a second attempt, each run the job, and its partitions must be the same each time.
+2. The data of the plan cannot be identified (no files, no versions), so progress= is not possible.
 3. Everything here blocks.
 """
 
@@ -22,7 +23,7 @@ _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
-    """The same DataFrame, in a session of its own with these settings. SparkSourceError if there can be none."""
+    """The same DataFrame in a session of its own with these settings. SparkSourceError if that is not possible."""
     session = frame.sparkSession
     if session.conf.get(_ADAPTIVE, "true").lower() == "false":
         return frame
@@ -38,7 +39,7 @@ def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
         again = type(frame)(frame._plan, clone)
         if again.schema != frame.schema:
             raise ValueError("it has other columns there")
-    except Exception as error:  # the plan names what only its own session has, such as a checkpoint
+    except Exception as error:  # the plan refers to something of its own session, such as a checkpoint
         end(clone)
         if is_gone(error, session):
             raise
@@ -47,7 +48,7 @@ def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
 
 
 def tag_jobs(frame: Any, group: str) -> None:
-    """What this thread runs in the frame's session is ended by `interrupt`."""
+    """Tag the jobs that this thread runs in the frame's session, for `interrupt`."""
     frame.sparkSession.addTag(_tag(group))
 
 
@@ -64,14 +65,14 @@ def released(frame: Any, session: Any) -> None:
     """End the session that `steady` has made for a frame, if it has."""
     own = frame.sparkSession
     if is_connect(own) and own is not session:
-        if is_closed(session):  # the server is gone: it is not asked again
+        if is_closed(session):  # the server has ended: it is not called again
             own.client.close()
         else:
             end(own)
 
 
 def lost_or_failed(error: Exception, session: Any, told: str) -> Exception:
-    """What a call that failed comes to. A session that was lost is closed: the next one is made anew."""
+    """The error for a failed call. A session that was lost is closed, so that the next one is made anew."""
     if not is_gone(error, session):
         return SparkJobError(told)
     forget(session)

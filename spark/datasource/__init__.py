@@ -1,9 +1,9 @@
-"""`format("aiostorm")`: Spark writes straight into a running topology, and reads what comes out of one.
+"""`format("aiostorm")`: Spark writes directly into a running topology, and reads the output of one.
 
-format.py registers it and reads its options, api.py has the classes that PySpark wants. In executors client.py speaks,
-by wire.py (pure), to server.py of one task, which endpoints.py finds. ingress.py is the spout (ingress_ledger.py:
-which chunks are processed), egress.py the bolt (egress_log.py and egress_store.py: what is kept, and where). chunks.py
-and schemas.py: record batches as they travel, and whether they fit.
+format.py registers it and parses its options, api.py has the classes that PySpark requires. In executors client.py
+connects to server.py of one task, found by endpoints.py, with the messages of wire.py (pure). ingress.py is the spout
+(ingress_ledger.py: which chunks are processed), egress.py the bolt (egress_log.py and egress_store.py: which chunks are
+kept, and where). chunks.py and schemas.py: encoded record batches, and whether they fit.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The data source as PySpark wants it: its classes, thin. Imported when PySpark is there; in executors by its name.
+"""The data source's classes for PySpark, thin. Imported only with PySpark; executors import it by name.
 
-    driver: schema, is anybody there? ─► executors: write, read ─► driver: commit, abort
+    driver: schema, is the topology running? ─► executors: write, read ─► driver: commit, abort
 
-1. `write` returns when every chunk has been processed by the topology; its commit message says how many.
-2. A chunk's identity is name/partition/chunk, for streams name/b<batch>/partition/chunk: the same when Spark tries a
-   task or a batch again. Without option `name` it is a query's id (which stays with its checkpoint), or new for each
-   batch write.
-3. A stream's `latestOffset` is asked for behind a batch that Spark has noted as done: what is before its start may go.
-   Spark's own `commit` comes only when there is a next batch, which may never be if the log is full.
+1. `write` returns when the topology has processed every chunk; its commit message has their number.
+2. A chunk's identity is name/partition/chunk, for streams name/b<batch>/partition/chunk: the same when Spark retries a
+   task or a batch. Without option `name` it is a query's id (which is kept in its checkpoint), or new for each batch
+   write.
+3. Spark calls a stream's `latestOffset` after it has recorded a batch as done: chunks before its start are committed.
+   Spark's own `commit` comes only with the next batch, which may never come if the log is full.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """The name of the format."""
         return FORMAT
 
     def schema(self) -> Any:
-        """What the topology's output holds; for reading."""
+        """The schema of the topology's output; for reading."""
         options = reading(self.options, ROLE_EGRESS, CONSUMER)
         with ServerClient(options.where, 0) as client:
             shape = client.shape()
@@ -71,7 +71,7 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
 
 
 class Written(api.WriterCommitMessage):  # type: ignore[misc]
-    """What a Spark task has written. `stream`: whose batch it was."""
+    """The output of a Spark task. `stream`: the stream of its batch."""
 
     def __init__(self, stream: str, chunks: int, rows: int) -> None:
         self.stream = stream
@@ -80,17 +80,17 @@ class Written(api.WriterCommitMessage):  # type: ignore[misc]
 
 
 class _WriterBase:
-    """What both writers share."""
+    """Base class of both writers."""
 
     def __init__(self, schema: Any, overwrite: bool, options: WriteOptions) -> None:
         if overwrite:
             raise SparkSourceError(
-                'what a topology has processed cannot be overwritten: .mode("append"), or outputMode'
+                'rows that a topology has processed cannot be overwritten: use .mode("append"), or outputMode'
             )
         self._options = options
         self._shape = empty_of(arrow_schema(schema))
         with ServerClient(options.where, 0, self._shape) as client:
-            client.tasks()  # somebody is there, and takes these columns
+            client.tasks()  # checks that the topology runs and accepts these columns
 
     def _write(self, batches: Iterator[Any], name: str, stream: str, number: int, partition: int) -> Written:
         rows = 0
@@ -119,7 +119,7 @@ class BatchWriter(_WriterBase, api.DataSourceArrowWriter):  # type: ignore[misc]
         self._name = options.name or f"write-{SystemRng().token_bytes(12).hex()}"
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """In an executor: all rows of a partition."""
+        """Write all rows of a partition, in an executor."""
         context = require("pyspark").TaskContext.get()
         return self._write(iterator, self._name, "", -1, context.partitionId())
 
@@ -128,15 +128,15 @@ class StreamWriter(_WriterBase, api.DataSourceStreamArrowWriter):  # type: ignor
     """`df.writeStream`."""
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """In an executor: all rows of a partition of a batch."""
+        """Write all rows of a partition of a batch, in an executor."""
         context = require("pyspark").TaskContext.get()
         number, query = context.getLocalProperty(_BATCH_ID), context.getLocalProperty(_QUERY_ID)
         if number is None or query is None:
-            raise SparkSourceError("this version of Spark does not tell its tasks which batch of which query it is")
+            raise SparkSourceError("this version of Spark does not give its tasks the ids of query and batch")
         return self._write(iterator, self._options.name or query, query, int(number), context.partitionId())
 
     def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - PySpark's name
-        """In the driver: the batch is whole."""
+        """The batch is complete, in the driver."""
         streams = {message.stream for message in messages if message is not None and message.chunks}
         for stream in streams:
             for index in range(task_count(self._options.where)):
@@ -144,14 +144,14 @@ class StreamWriter(_WriterBase, api.DataSourceStreamArrowWriter):  # type: ignor
                     ChunkWriter(client).commit(stream, batchId)
 
     def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - PySpark's name
-        """What was processed stays so: the batch comes again, under the same identities."""
+        """Nothing: processed chunks remain processed, and the batch comes again with the same identities."""
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
 class ChunkRange(api.InputPartition):  # type: ignore[misc]
-    """Chunks of one task."""
+    """A range of chunks of one task."""
 
     def __init__(self, task: int, log: str, begin: int, end: int) -> None:
         self.task = task
@@ -161,15 +161,15 @@ class ChunkRange(api.InputPartition):  # type: ignore[misc]
 
 
 class _ReaderBase:
-    """What both readers share."""
+    """Base class of both readers."""
 
     def __init__(self, schema: Any, options: ReadOptions) -> None:
         self._schema = schema
         self._options = options
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """In an executor: those chunks, as Spark wants its Arrow."""
-        if not isinstance(partition, ChunkRange):  # PySpark's own, for a read of nothing
+        """Read a range of chunks in an executor, as Arrow in Spark's schema."""
+        if not isinstance(partition, ChunkRange):  # PySpark's own, for an empty read
             return
         wanted = arrow_schema(self._schema)
         with ServerClient(self._options.where, partition.task) as client:
@@ -180,10 +180,10 @@ class _ReaderBase:
 
 
 class BatchReader(_ReaderBase, api.DataSourceReader):  # type: ignore[misc]
-    """`spark.read`: what is there now. It commits nothing."""
+    """`spark.read`: reads the current contents. It commits nothing."""
 
     def partitions(self) -> list[ChunkRange]:
-        """In the driver: what is there, task by task."""
+        """The current range of each task, in the driver."""
         found = []
         for index in range(task_count(self._options.where)):
             with ServerClient(self._options.where, index) as client:
@@ -194,7 +194,7 @@ class BatchReader(_ReaderBase, api.DataSourceReader):  # type: ignore[misc]
 
 
 class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """`spark.readStream`. An offset is, by task, a log and a number of chunks."""
+    """`spark.readStream`. An offset has, for each task, a log and a chunk number."""
 
     def __init__(self, schema: Any, options: ReadOptions) -> None:
         super().__init__(schema, options)
@@ -202,11 +202,11 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
         self._target: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
-        """From what the consumer has committed on."""
+        """Start after the chunks that the consumer has committed."""
         return {}
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802 - PySpark's name
-        """What is there behind `start`; and all before `start` may go (see the module)."""
+        """The end of the available chunks after `start`; also commits all before `start` (see the module)."""
         tasks = self._tasks()
         max_rows, max_bytes = getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0)
         end, has_new = dict(start), False
@@ -220,7 +220,7 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
         return end if has_new else start
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - PySpark's name
-        """What the options say."""
+        """The limit of the options."""
         if self._options.max_rows:
             return streaming.ReadMaxRows(self._options.max_rows)
         if self._options.max_bytes:
@@ -228,12 +228,12 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
         return streaming.ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - PySpark's name
-        """What is there now, and no more."""
+        """Read up to the current end only."""
         states = {task: self._query(task, {}, 0, 0) for task in self._tasks()}
         self._target = {task: {"log": state.log, "chunk": state.end} for task, state in states.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ChunkRange]:
-        """In the driver: what to read, task by task."""
+        """The ranges to read, by task, in the driver."""
         found = []
         for task, upto in end.items():
             begin = start.get(task)
@@ -243,12 +243,12 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
-        """In the driver: all before `end` may go."""
+        """Commit all chunks before `end`, in the driver."""
         for task, upto in end.items():
             self._reader(task).trim(upto["log"], upto["chunk"])
 
     def stop(self) -> None:
-        """The query has ended."""
+        """The query has ended: close the connections."""
         with ExitStack() as stack:
             for client in self._clients.values():
                 stack.callback(client.close)
@@ -272,7 +272,7 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
 
 
 def task_count(where: ServerLocation) -> int:
-    """Of the component."""
+    """The number of tasks of the component."""
     with ServerClient(where, 0) as client:
         return client.tasks()
 
@@ -281,7 +281,7 @@ def task_count(where: ServerLocation) -> int:
 
 
 def arrow_schema(schema: Any) -> Any:
-    """Spark's schema as the Arrow that it speaks with Python. SparkSourceError for a type that has none."""
+    """Spark's schema as the Arrow schema that it uses with Python. SparkSourceError for a type without one."""
     types = require("pyspark.sql.pandas.types")
     errors = require("pyspark.errors")
     try:
@@ -291,7 +291,7 @@ def arrow_schema(schema: Any) -> Any:
 
 
 def spark_schema(schema: Any) -> Any:
-    """An Arrow schema as Spark's."""
+    """An Arrow schema as a Spark schema."""
     types = require("pyspark.sql.pandas.types")
     errors = require("pyspark.errors")
     try:

@@ -1,7 +1,7 @@
-"""Chunks: record batches as the bytes that travel between Spark and a topology, none larger than the wire carries.
+"""Chunks: record batches encoded for the connection between Spark and a topology, of limited size.
 
-1. A batch that is too large is cut into halves, and these again: the same batch gives the same chunks each time.
-2. What comes is checked by the transport's codec before Arrow reads it.
+1. A batch that is too large is cut in half, repeatedly: the same batch gives the same chunks each time.
+2. Received bytes are checked by the transport's codec before Arrow reads them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .wire import MAX_CHUNK_BYTES
 
 
 def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:
-    """Parts of a batch, and their bytes. SparkSourceError: a column that cannot travel, a row too large."""
+    """Cut a batch into parts, with their bytes. SparkSourceError: a column that cannot be sent, a row too large."""
     if max_rows and batch.num_rows > max_rows:
         for begin in range(0, batch.num_rows, max_rows):
             yield from cut(batch.slice(begin, max_rows))
         return
-    size = batch_bytes(batch)  # less than it is packed, but known without a copy
+    size = batch_bytes(batch)  # less than the encoded size, but known without a copy
     if size <= MAX_CHUNK_BYTES:
         data = bytes_of(batch)
         size = len(data)
@@ -31,8 +31,8 @@ def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:
             return
     if batch.num_rows < 2:
         raise SparkSourceError(
-            f"a row of {size:,} bytes: at most {MAX_CHUNK_BYTES:,} travel at once. Leave its large values where "
-            "they are, and send where that is"
+            f"a row has {size:,} bytes, and at most {MAX_CHUNK_BYTES:,} can be sent. Store large values elsewhere, and "
+            "send their address"
         )
     half = batch.num_rows // 2
     yield from cut(batch.slice(0, half))
@@ -40,7 +40,7 @@ def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:
 
 
 def bytes_of(batch: Any) -> bytes:
-    """A batch for the wire. SparkSourceError for a column that cannot travel."""
+    """Encode a batch. SparkSourceError for a column that cannot be sent."""
     try:
         return pack_value(batch, max_bytes=MAX_CHUNK_BYTES)
     except UnsendableError as error:
@@ -48,7 +48,7 @@ def bytes_of(batch: Any) -> bytes:
 
 
 def batch_of(data: bytes) -> Any:
-    """The batch that came. ProtocolError if it is none."""
+    """Decode a batch. ProtocolError if it is invalid."""
     try:
         batch = unpack_value(data)
     except UnreadableError as error:
@@ -59,7 +59,7 @@ def batch_of(data: bytes) -> Any:
 
 
 def empty_of(schema: Any) -> bytes:
-    """A schema for the wire: an empty batch of it."""
+    """Encode a schema, as an empty batch."""
     arrow = require("pyarrow")
-    columns = [arrow.nulls(0, field.type) for field in schema]  # `array` would load pandas, which takes long
+    columns = [arrow.nulls(0, field.type) for field in schema]  # `array` would import pandas, which takes long
     return bytes_of(arrow.RecordBatch.from_arrays(columns, schema=schema.remove_metadata()))

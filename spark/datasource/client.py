@@ -1,13 +1,13 @@
-"""Data client: the end of the wire in Spark: in executors and in the driver's Python workers. Blocking, one thread.
+"""Data client: Spark's side of a connection, in executors and in the driver's Python workers. Blocking, one thread.
 
-    Where (options) ─► Caller: finds the task, dials, says Hello; dials again when it is lost, for `patience_s`
-                       ├ ChunkWriter: offers chunks, some at a time, sends those that are wanted, until all are done
-                       └ ChunkReader: looks what is kept, fetches it, says what may go
+    ServerLocation (options) ─► ServerClient: finds the task, connects, sends ClientHello; reconnects for `patience_s`
+                       ├ ChunkWriter: offers chunks, some at a time, sends the requested ones, until all are done
+                       └ ChunkReader: queries the log, fetches chunks, commits them
 
 1. Memory: at most `ahead` chunks that are not done (a writer), or one chunk (a reader).
-2. A connection that is lost is made again, to wherever the task is by then; what was not done is offered again. After
-   `patience_s` it is an error, and Spark tries the task again as it does with any that fails.
-3. What is wrong for good (token, schema, a chunk that the topology cannot process) is an error at once.
+2. A lost connection is made again, to wherever the task runs by then; chunks that are not done are offered again. After
+   `patience_s` it is an error, and Spark retries the task as it does with every failed task.
+3. Permanent errors (token, schema, a chunk that the topology cannot process) are raised at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_WAIT_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServerLocation:
-    """What Spark's options say of the topology's side. Plain: it travels to executors."""
+    """The topology's side in Spark's options. Plain values, since executors get it."""
 
     role: str
     endpoints: str | None = None
@@ -46,7 +46,7 @@ class ServerLocation:
     patience_s: float = PATIENCE_S
 
     def tasks(self) -> list[Endpoint]:
-        """All tasks there, in order. SparkLostError if they are not all there (now)."""
+        """The endpoints of all tasks, in order. SparkLostError if some are missing (now)."""
         if self.addresses:
             count = len(self.addresses)
             return [Endpoint(self.component or "", at, count, address) for at, address in enumerate(self.addresses)]
@@ -55,12 +55,12 @@ class ServerLocation:
         wanted = found[0].tasks if found else 0
         if [one.task for one in found] != list(range(wanted)) or not found:
             there = f"{len(found)} of {wanted} tasks are" if found else "no task is"
-            raise SparkLostError(f"{there} there: no topology that serves endpoints={self.endpoints} runs (any more)")
+            raise SparkLostError(f"{there} available: is a topology that serves endpoints={self.endpoints} running?")
         return found
 
 
 class ServerClient:
-    """A connection with one task, made again when it is lost. `index`: which of the tasks, modulo their number."""
+    """A connection with one task, made again when it is lost. `index`: the task, modulo the number of tasks."""
 
     def __init__(self, where: ServerLocation, index: int, shape: bytes = b"") -> None:
         self._where = where
@@ -77,7 +77,7 @@ class ServerClient:
         self.close()
 
     def with_retries(self, work: Callable[[BlockingConnection], M]) -> M:
-        """Do it on a connection; again on another one while it is lost. SparkLostError when patience ends."""
+        """Call `work` with a connection, again with a new one if it is lost. SparkLostError after `patience_s`."""
         until_s = time.monotonic() + self._where.patience_s
         wait_s = _WAIT_S
         while True:
@@ -87,25 +87,23 @@ class ServerClient:
                 raise SparkSourceError(f"{error}. Give both sides the same token") from error
             except ProtocolError as error:
                 self.close()
-                raise SparkSourceError(
-                    f"the topology and this executor do not understand each other: {error}"
-                ) from error
+                raise SparkSourceError(f"a protocol error between the topology and this executor: {error}") from error
             except (NetworkError, SparkLostError) as error:
                 self.close()
                 if time.monotonic() + wait_s > until_s:
                     raise SparkLostError(
-                        f"no topology for {self._where.patience_s:g} s (option patience): {error}"
+                        f"the topology was not available for {self._where.patience_s:g} s (option patience): {error}"
                     ) from error
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, _MAX_WAIT_S)
 
     def tasks(self) -> int:
-        """How many tasks there are. Waits until they can be asked."""
+        """The number of tasks. Waits for a connection."""
         self.with_retries(self._welcomed)
         return self.welcome.tasks
 
     def shape(self) -> bytes:
-        """An empty batch of what it gives, packed; nothing if that is not known yet."""
+        """An encoded empty batch of the server's schema; empty if the schema is not known yet."""
         self.with_retries(self._welcomed)
         return self.welcome.shape
 
@@ -113,7 +111,7 @@ class ServerClient:
         return self.welcome
 
     def connected(self) -> BlockingConnection:
-        """The connection; Hello and Welcome are said."""
+        """The connection, after ClientHello and ServerWelcome."""
         if self._connection is not None:
             return self._connection
         tasks = self._where.tasks()
@@ -130,7 +128,9 @@ class ServerClient:
             connection.send(wire.pack(wire.ClientHello(wire.WIRE_VERSION, self._name, self._shape)))
             welcome = receive_message(connection, wire.ServerWelcome)
             if welcome.version != wire.WIRE_VERSION:
-                raise SparkSourceError(f"the topology speaks version {welcome.version}, this {wire.WIRE_VERSION}")
+                raise SparkSourceError(
+                    f"the topology has version {welcome.version}, this is version {wire.WIRE_VERSION}"
+                )
             if welcome.tasks != len(tasks):
                 raise SparkSourceError(
                     f"{welcome.component} has {welcome.tasks} tasks, and option address names {len(tasks)}: name each"
@@ -142,7 +142,7 @@ class ServerClient:
         return connection
 
     def close(self) -> None:
-        """End it; the next use makes another."""
+        """Close the connection; the next use makes another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -155,7 +155,7 @@ class _OpenOffer:
 
 
 class ChunkWriter:
-    """Pushes chunks into one spout task, and waits until they are processed."""
+    """Sends chunks to one spout task, and waits until they are processed."""
 
     def __init__(self, client: ServerClient, ahead: int = AHEAD) -> None:
         self._client = client
@@ -166,9 +166,9 @@ class ChunkWriter:
         self._seq = 0
 
     def write(self, chunks: Iterable[tuple[wire.Offer, bytes]]) -> int:
-        """All of them: returns when each is done. How many. Their `seq` is given here.
+        """Write all chunks, with new `seq` numbers. Returns their number when all are done.
 
-        SparkSourceError if one cannot be processed, SparkLostError if the topology is away for too long.
+        SparkSourceError if one cannot be processed, SparkLostError if the topology is unavailable for too long.
         """
         for offer, data in chunks:
             while len(self._open) >= self._ahead:
@@ -182,7 +182,7 @@ class ChunkWriter:
         return self._seq
 
     def commit(self, stream: str, batch: int) -> None:
-        """Say that a batch is whole."""
+        """Report that a batch is complete."""
 
         def request(connection: BlockingConnection) -> wire.Done:
             connection.send(wire.pack(wire.Commit(stream, batch)))
@@ -191,7 +191,7 @@ class ChunkWriter:
         self._client.with_retries(request)
 
     def _pump(self, timeout_s: float | None) -> None:
-        """Offer what is not offered, and hear what there is: at least one message, unless that takes too long."""
+        """Offer new chunks, and handle messages: at least one, unless the timeout ends."""
         self._client.with_retries(lambda connection: self._exchange(connection, timeout_s))
 
     def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> wire.Alive:
@@ -231,7 +231,7 @@ class ChunkWriter:
 
 
 class ChunkReader:
-    """Reads what one bolt task has kept."""
+    """Reads the chunks that one bolt task has kept."""
 
     def __init__(self, client: ServerClient, consumer: str) -> None:
         self._client = client
@@ -240,7 +240,7 @@ class ChunkReader:
     def query(
         self, log: str = "", begin: int = -1, *, done: bool = False, max_rows: int = 0, max_bytes: int = 0
     ) -> wire.LogState:
-        """What is there. SparkSourceError if what begins there is there no more, or is of another log."""
+        """The state of the log. SparkSourceError if chunks from `begin` on are missing, or it is another log."""
         asked = wire.pack(wire.LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
 
         def ask(connection: BlockingConnection) -> wire.LogState:
@@ -250,7 +250,7 @@ class ChunkReader:
         return self._client.with_retries(ask)
 
     def trim(self, log: str, end: int) -> None:
-        """Say that all before `end` has been processed."""
+        """Commit all chunks before `end`."""
 
         def request(connection: BlockingConnection) -> wire.Done:
             connection.send(wire.pack(wire.Trim(self._consumer, log, end)))
@@ -259,7 +259,7 @@ class ChunkReader:
         self._client.with_retries(request)
 
     def fetch(self, log: str, begin: int, end: int) -> Iterator[bytes]:
-        """The chunks from `begin` to before `end`. What was given is not asked for again when the line is lost."""
+        """Iterate the chunks from `begin` to before `end`; after a reconnect only the remaining ones are fetched."""
         fetching = _FetchState(log, begin, end)
         while fetching.at < end:
             self._client.with_retries(fetching.next)
@@ -267,7 +267,7 @@ class ChunkReader:
 
 
 class _FetchState:
-    """Where a fetch is."""
+    """The progress of a fetch."""
 
     def __init__(self, log: str, begin: int, end: int) -> None:
         self.at = begin
@@ -277,7 +277,7 @@ class _FetchState:
         self._asked_on: BlockingConnection | None = None
 
     def next(self, connection: BlockingConnection) -> wire.ChunkHeader:
-        """Have the next chunk."""
+        """Receive the next chunk."""
         if connection is not self._asked_on:
             connection.send(wire.pack(wire.FetchChunks(self._log, self.at, self._end)))
             self._asked_on = connection
@@ -291,14 +291,14 @@ class _FetchState:
         return chunk
 
     def taken(self) -> bytes:
-        """That chunk's data."""
+        """Return the data of the received chunk, and move on."""
         data, self._data = self._data, b""
         self.at += 1
         return data
 
 
 def receive_message(connection: BlockingConnection, kind: type[M]) -> M:
-    """The next message that is no Alive. SparkSourceError if it is a refusal, ConnectionLostError after a silence."""
+    """The next message, without Alive. SparkSourceError if it is Rejected, ConnectionLostError after a silence."""
     while True:
         message = wire.unpack(connection.receive())
         if isinstance(message, kind):

@@ -1,16 +1,16 @@
 """SparkEgressBolt: a topology's output that Spark reads: `spark.readStream.format("aiostorm")`, `spark.read`.
 
-    … ─► execute_arrow ─► room? ─► kept ─► acked            Look ─► Kept         (driver: offsets, per task)
-                            └ waits, and holds the           Fetch ─► Chunk …    (executors: Arrow)
-                              topology back                  Trim, or Look with done ─► room
+    … ─► execute_arrow ─► capacity? ─► kept ─► acked        LogQuery ─► LogState           (driver: offsets, per task)
+                            └ waits, which stops            FetchChunks ─► ChunkHeader …   (executors: Arrow)
+                              the topology                  Trim, or LogQuery with done ─► capacity
 
-1. What a tuple's batch holds is acked when it is kept: in memory, or with `directory` on disk. From then on Spark gets
-   it at least once, and a query with a checkpoint exactly once. A chunk with an identity that the topology replays is
-   kept once, as long as it is kept, or is one of the last that were; rows without identity are kept again.
-2. In memory it is lost with the process: a query that has read of it then gets an error that says so, not silence.
-3. Memory is bounded: when `keep_rows` or `keep_bytes` are kept, tuples wait here until Spark has committed some, and so
-   the topology waits, and its spouts. Or (`when_full="forget"`) the oldest go, whoever has read them.
-4. An offset counts chunks of one task. A chunk goes when all `consumers` have committed it; a query is one of them.
+1. A tuple is acked when its batch is kept: in memory, or with `directory` on disk. From then on Spark gets it at least
+   once, and a query with a checkpoint exactly once. A chunk with an identity that the topology replays is kept once
+   while the log knows its name; rows without identity are kept again.
+2. In memory it is lost with the process: a query that has read from it then gets an error that says so.
+3. Memory is bounded: when `keep_rows` or `keep_bytes` are kept, tuples wait until Spark has committed some, and so do
+   the topology and its spouts. With `when_full="forget"` the oldest chunks are dropped, read or not.
+4. An offset counts chunks of one task. A chunk is removed when all `consumers` have committed it; each query is one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ WhenFull = Literal["wait", "forget"]
 
 
 class SparkEgressBolt(BasicBolt):
-    """Keeps what it gets until Spark has read it.
+    """Keeps its input until Spark has read it.
 
-    `schema`: a pyarrow.Schema that batches are cast to; without it, that of the first one. `listen`, `endpoints`,
-    `credentials`: see SparkIngressSpout. `directory`: where chunks are kept on disk, per task a folder in it (for tasks
-    in several workers it must be one that the task's next worker has, too). `keep_rows`, `keep_bytes`: per task.
+    `schema`: a pyarrow.Schema to which batches are cast; default: that of the first batch. `listen`, `endpoints`,
+    `credentials`: see SparkIngressSpout. `directory`: a folder for chunks on disk, with a folder for each task (with
+    several workers it must be available to the task's next worker too). `keep_rows`, `keep_bytes`: per task.
     `consumers`: the names of the queries that read (their option `consumer`).
     """
 
@@ -64,7 +64,7 @@ class SparkEgressBolt(BasicBolt):
             )
         if endpoints is None and credentials is None:
             raise SparkSourceError(
-                "who may read here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
+                "readers need a token: give endpoints=FOLDER (a token is made there) or credentials=FILE"
             )
         self._schema = schema
         self._settings = ServerSettings(listen, endpoints, credentials)
@@ -109,7 +109,7 @@ class SparkEgressBolt(BasicBolt):
         await self._server.open()
 
     async def execute_arrow(self, batch: Any, collector: Any) -> None:
-        """Keep it, when there is room."""
+        """Keep a batch, when there is capacity."""
         if self._schema is None:
             self._set_schema(batch.schema)
         fitted = schemas.cast(batch, self._schema)
@@ -121,7 +121,7 @@ class SparkEgressBolt(BasicBolt):
             while not self._log.has_room(size):
                 self._freed.clear()
                 await self._freed.wait()
-            if size.name and self._log.has(size.name):  # it came twice, and has found room meanwhile
+            if size.name and self._log.has(size.name):  # it arrived twice, and was kept meanwhile
                 continue
             await self._open_store.add(self._log.end, size, data)
             self._log.add(size)
@@ -129,13 +129,13 @@ class SparkEgressBolt(BasicBolt):
                 await self._trim()
 
     async def cleanup(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             await self._server.close()
         if self._store is not None:
             await self._store.close()
 
-    # -- a reader's line ---------------------------------------------------------------------------------------------
+    # -- a reader's connection ---------------------------------------------------------------------------------------
 
     async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
         client.send(wire.ServerWelcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, self._shape))
@@ -195,7 +195,7 @@ class SparkEgressBolt(BasicBolt):
 
 
 def _name_of(batch: Any, fitted: Any) -> str | None:
-    """Of a chunk with an identity: its own, its part's, and what it holds. None: rows that belong to no chunk."""
+    """The name of a chunk with an identity: of chunk, part and contents. None: rows that belong to no chunk."""
     identity = identity_of(batch)
     if not identity:
         return None

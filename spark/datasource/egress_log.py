@@ -1,17 +1,17 @@
-"""Egress log: which chunks of a topology's output are kept for Spark, from which offset on. Pure.
+"""Egress log: which chunks of a topology's output are kept for Spark, by offset. Pure.
 
     committed by each consumer          end
        │                                 │
        ▼ first                           ▼
     ───[ 17 ][ 18 ][ 19 ] … [ 41 ][ 42 ]                 offsets count chunks; they never go back
 
-1. Offsets belong to a log, which has an id of its own: a log that was lost is another log, and an offset of the old one
-   is refused, with a reason. So is one of chunks that are kept no more.
-2. Kept are at most `max_rows` and `max_bytes`; one chunk always fits. What does not fit waits until all consumers have
-   committed some (`forgets` false), or drives out the oldest (`forgets` true: commits then remove nothing).
-3. A look from an offset gives at least one chunk if there is one, and no more than the limits that were asked for.
-4. A chunk with a name is there once (`has`).
-5. What a consumer has committed never goes back. A chunk goes when every consumer has committed it.
+1. Offsets belong to a log, which has an id: after a loss there is another log, and an offset of the old one is refused,
+   with a reason. So is an offset of chunks that are no longer kept.
+2. At most `max_rows` and `max_bytes` are kept; one chunk always fits. A chunk that does not fit waits until all
+   consumers have committed some (`forgets` false), or replaces the oldest (`forgets` true: commits remove nothing).
+3. A query from an offset gives at least one chunk if there is one, and otherwise keeps to its limits.
+4. A chunk with a name is kept once (`has`).
+5. A consumer's commit never goes back. A chunk is removed when every consumer has committed it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from dataclasses import dataclass
 from typing import Final
 
 REMEMBERED: Final = 10_000
-"""Names of so many chunks are known that are kept no more: what is replayed then is known, too."""
+"""The number of removed chunks whose names are remembered, to detect replays."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkInfo:
-    """Of a chunk."""
+    """Size and name of a chunk."""
 
     rows: int
     size_bytes: int
     name: str = ""
-    """Who it is: a chunk with a name is kept once."""
+    """The identity: a chunk with a name is kept once."""
 
 
 class EgressLog:
-    """The chunks of one bolt task. `committed`: by consumer, of a log that was there before."""
+    """The chunks of one bolt task. `committed`: by consumer, from an existing log."""
 
     def __init__(
         self,
@@ -66,21 +66,21 @@ class EgressLog:
 
     @property
     def end(self) -> int:
-        """The offset that the next chunk gets."""
+        """The offset of the next chunk."""
         return self.first + len(self._sizes)
 
     def has(self, name: str) -> bool:
-        """Is a chunk of this name kept, or was it one of the last REMEMBERED?"""
+        """Whether a chunk of this name is kept, or was one of the last REMEMBERED."""
         return name in self._names
 
     def has_room(self, size: ChunkInfo) -> bool:
-        """May a chunk be added now?"""
+        """Whether a chunk may be added now."""
         if self._forgets or not self._sizes:
             return True
         return self.rows + size.rows <= self._max_rows and self.size_bytes + size.size_bytes <= self._max_bytes
 
     def add(self, size: ChunkInfo) -> int:
-        """A chunk is kept from now on: its offset. What it drives out is before `first`."""
+        """Add a chunk. Returns its offset. Chunks that it replaces are before `first`."""
         at = self.end
         self._add(size)
         while len(self._sizes) > 1 and self._forgets and self._exceeds_limits():
@@ -88,7 +88,7 @@ class EgressLog:
         return at
 
     def trim(self, consumer: str, end: int) -> bool:
-        """A consumer has processed all before `end`. Did anything change?"""
+        """A consumer has committed all before `end`. Whether anything changed."""
         before = self.committed[consumer], self.first
         self.committed[consumer] = min(self.end, max(end, self.committed[consumer]))
         while not self._forgets and self.first < min(self.committed.values()):
@@ -96,7 +96,7 @@ class EgressLog:
         return before != (self.committed[consumer], self.first)
 
     def upto(self, begin: int, max_rows: int = 0, max_bytes: int = 0) -> int:
-        """From `begin` to before which offset do the chunks keep within the limits (0: none)? At least one chunk."""
+        """The offset up to which the chunks from `begin` are within the limits (0: no limit). At least one chunk."""
         at, rows, size_bytes = begin, 0, 0
         while at < self.end:
             size = self._sizes[at - self.first]
@@ -107,10 +107,10 @@ class EgressLog:
         return at
 
     def problem(self, consumer: str, log: str, begin: int, end: int | None = None) -> str | None:
-        """Why these offsets cannot be had; None: they can."""
+        """Why these offsets are not available; None: they are."""
         if consumer and consumer not in self.committed:
             return (
-                f"nobody here keeps anything for consumer {consumer!r}: this log is kept for "
+                f"nothing is kept for consumer {consumer!r}: this log is kept for "
                 f"{', '.join(self.committed)} (option consumer; consumers= of the bolt)"
             )
         if log and log != self.log:
@@ -122,11 +122,11 @@ class EgressLog:
         if begin < self.first or not begin <= last <= self.end:
             return (
                 f"chunks {begin} to {last} are not there: {self.first} to {self.end} are. Others were committed by "
-                "every consumer, or driven out by newer ones. Start the query with a new checkpoint"
+                "every consumer, or replaced by newer ones. Start the query with a new checkpoint"
             )
         return None
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _exceeds_limits(self) -> bool:
         return self.rows > self._max_rows or self.size_bytes > self._max_bytes

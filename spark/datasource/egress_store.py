@@ -1,13 +1,13 @@
-"""Egress store: where the chunks of a log are: in memory, or in a directory, where they survive a crash.
+"""Egress store: keeps the chunks of a log in memory, or in a directory, where they survive a crash.
 
     directory:   meta               the log's id, what each consumer has committed: written whole
                  log-000…0042       records from offset 42 on: header (offset, rows, size, CRC-32, name), data
                  log-000…0067       the next, when one has SEGMENT_BYTES
 
 1. A chunk is durable when `add` has returned.
-2. A record that is damaged, at the end of the last file, was never acknowledged: it is cut off when the log is opened.
-   Damage elsewhere is an error: what was acknowledged is lost.
-3. A file goes when all its chunks are trimmed.
+2. A damaged record at the end of the last file was never acknowledged: it is removed when the log is opened. Damage
+   elsewhere is an error: acknowledged data is lost.
+3. A file is removed when all its chunks are trimmed.
 
 From: Kafka's segments.
 """
@@ -35,7 +35,7 @@ _MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
 
 
 class StoredLog:
-    """What a store had when it was opened."""
+    """The contents of a store when it was opened."""
 
     def __init__(self, log: str, first: int, sizes: list[ChunkInfo], committed: dict[str, int]) -> None:
         self.log = log
@@ -45,38 +45,38 @@ class StoredLog:
 
 
 class ChunkStore(Protocol):
-    """Keeps the data of chunks, by offset."""
+    """Stores the data of chunks, by offset."""
 
     async def open(self) -> StoredLog:
-        """What is there."""
+        """Open the store. Returns its contents."""
         ...
 
     async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
-        """Keep a chunk, the next one."""
+        """Store the next chunk."""
         ...
 
     async def read(self, at: int) -> bytes:
-        """A chunk's data. KeyError if it was trimmed."""
+        """The data of a chunk. KeyError if it was trimmed."""
         ...
 
     async def trim(self, first: int, committed: dict[str, int]) -> None:
-        """Chunks before `first` may go; and remember what was committed."""
+        """Remove chunks before `first`, and store the commits."""
         ...
 
     async def close(self) -> None:
-        """No more."""
+        """Close the store."""
         ...
 
 
 class MemoryChunkStore:
-    """In memory: gone with the process."""
+    """In memory: lost with the process."""
 
     def __init__(self) -> None:
         self._first = 0
         self._chunks: deque[bytes] = deque()
 
     async def open(self) -> StoredLog:
-        """A new log."""
+        """Start a new log."""
         return StoredLog(_new_id(), 0, [], {})
 
     async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
@@ -97,7 +97,7 @@ class MemoryChunkStore:
 
 
 class DirectoryChunkStore:
-    """In a directory of its own."""
+    """In its own directory."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -112,7 +112,7 @@ class DirectoryChunkStore:
         self._written_commits: dict[str, int] = {}
 
     async def open(self) -> StoredLog:
-        """What is there. SparkSourceError if it is damaged, StoreError if another has it."""
+        """Read the log. SparkSourceError if it is damaged, StoreError if it is in use."""
         meta = await self._store.read(_META)
         committed: dict[str, int] = {}
         first = 0
@@ -171,10 +171,10 @@ class DirectoryChunkStore:
             await self._store.remove(_name(self._files.pop(0)))
 
     async def close(self) -> None:
-        """Give the directory back."""
+        """Release the directory."""
         await self._store.close()
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     async def _write_meta(self, first: int, committed: dict[str, int]) -> None:
         self._written_commits = dict(committed)
@@ -194,7 +194,7 @@ class DirectoryChunkStore:
             ) from error
 
     async def _read_records(self, file: int, *, last: bool) -> list[ChunkInfo]:
-        """Enter the records of a file."""
+        """Read the records of a file."""
         data = await self._store.read(_name(file)) or b""
         at, position, sizes = file, 0, []
         if self._places and next(reversed(self._places)) + 1 != file:

@@ -1,12 +1,12 @@
-"""Endpoints: where the tasks of a spout or bolt that serves Spark are found, and the token that opens them.
+"""Endpoints: the addresses of the tasks of a spout or bolt that serves Spark, and their token.
 
     ENDPOINTS/                       a folder, 0700: made by the component, named in Spark's option `endpoints`
         credentials                  a token of its own, 0600, if none was given; it stays
         clicks-0.json, clicks-1.json the address of each task, written when it listens, removed when it ends
 
-1. Files are written beside and renamed: who reads sees a whole one or none.
-2. Who dials looks here each time anew: a task that was started again elsewhere is found.
-3. Executors on other machines need the folder shared, or options `address` and `credentials` instead.
+1. Files are written under another name and renamed: a reader finds a complete file or none.
+2. A client reads the folder for each connection: it finds a task that was restarted elsewhere.
+3. Executors on other machines need a shared folder, or the options `address` and `credentials`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_TASKS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One task."""
+    """The endpoint of one task."""
 
     component: str
     task: int
@@ -40,12 +40,12 @@ class Endpoint:
 
 
 def server_security(endpoints: str | None, credentials: str | None) -> Security:
-    """Of who listens: what was given, else the folder's token, which is made. SparkSourceError says what is missing."""
+    """The server's security: what was given, else the folder's token, which is made. SparkSourceError if neither."""
     if credentials is not None:
         return given_security(credentials)
     if endpoints is None:
         raise SparkSourceError(
-            "who may write or read here? Give endpoints=FOLDER (a token is made in it), or credentials=FILE"
+            "clients need a token: give endpoints=FOLDER (a token is made in it), or credentials=FILE"
         )
     make_folder(endpoints, secret=True)
     path = os.path.join(endpoints, TOKEN)
@@ -55,14 +55,14 @@ def server_security(endpoints: str | None, credentials: str | None) -> Security:
 
 
 def given_security(credentials: str) -> Security:
-    """A folder that `aiostorm certs node` has made (token and TLS), or a file with a token."""
+    """The security in a folder of `aiostorm certs node` (token and TLS), or in a file with a token."""
     if os.path.isdir(credentials):
         return Security.from_directory(credentials)
     return Security(Credentials.from_file(credentials))
 
 
 def client_security(endpoints: str | None, credentials: str | None) -> Security:
-    """Of who dials, in an executor: what was given, else the environment's token, else the folder's."""
+    """The client's security, in an executor: what was given, else the environment's token, else the folder's."""
     if credentials is not None:
         return given_security(credentials)
     found = Credentials.from_environment()
@@ -77,7 +77,7 @@ def client_security(endpoints: str | None, credentials: str | None) -> Security:
 
 
 def make_folder(path: str, *, secret: bool) -> None:
-    """Have the folder, ours and closed to others."""
+    """Make the folder, or check that it belongs to this user and is closed to others."""
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.stat(path)
@@ -88,7 +88,7 @@ def make_folder(path: str, *, secret: bool) -> None:
 
 
 def announce(path: str, endpoint: Endpoint) -> str:
-    """Write down where a task listens. The file's name, to be removed."""
+    """Write the address of a task. Returns the path of the file, to be removed later."""
     make_folder(path, secret=False)
     entry = {"address": endpoint.address, "task": endpoint.task, "tasks": endpoint.tasks, "pid": os.getpid()}
     entry_path = os.path.join(path, f"{endpoint.component}-{endpoint.task}{_ENTRY}")
@@ -97,26 +97,26 @@ def announce(path: str, endpoint: Endpoint) -> str:
 
 
 def withdraw(path: str) -> None:
-    """It listens no more; unless another life of the task has written there."""
+    """Remove the address of a task, unless another process of the task has written it."""
     with contextlib.suppress(OSError, ValueError, SparkSourceError):
         if _entry(path).get("pid") == os.getpid():
             os.unlink(path)
 
 
 def find(path: str, component: str | None = None) -> list[Endpoint]:
-    """The tasks in a folder, in order. SparkSourceError if they are of several components and none was named."""
+    """The tasks in a folder, in order. SparkSourceError if there are several components and none was named."""
     try:
         names = sorted(name for name in os.listdir(path) if name.endswith(_ENTRY))
     except OSError as error:
         raise SparkSourceError(f"endpoints={path} cannot be read: {error.strerror or error}") from error
     found = []
     for name in names[:_MAX_TASKS]:
-        with contextlib.suppress(FileNotFoundError):  # it ends as we look
+        with contextlib.suppress(FileNotFoundError):  # the task ends at this moment
             entry = _entry(os.path.join(path, name))
             found.append(Endpoint(entry["component"], entry["task"], entry["tasks"], entry["address"]))
     components = sorted({one.component for one in found})
     if component is None and len(components) > 1:
-        raise SparkSourceError(f"endpoints={path} is of {', '.join(components)}: say which, option component")
+        raise SparkSourceError(f"endpoints={path} has {', '.join(components)}: choose one by option component")
     wanted = component or (components[0] if components else "")
     return sorted((one for one in found if one.component == wanted), key=lambda one: one.task)
 
@@ -137,7 +137,7 @@ def _entry(path: str) -> Mapping[str, Any]:
 
 
 def _put(path: str, data: bytes, *, replace: bool) -> None:
-    """A file of that content, 0600, whole or not at all. With `replace` false one that is there stays."""
+    """Write a file (0600) atomically. With `replace` false an existing file stays."""
     new = f"{path}.{SystemRng().token_bytes(8).hex()}{_NEW}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:

@@ -1,15 +1,15 @@
-"""Data source: `format("aiostorm")` in Spark: DataFrames and streams into a running topology, its output out of one.
+"""Data source: `format("aiostorm")` in Spark: writes into a running topology, and reads its output.
 
     register(spark)          (not needed where Spark finds it by itself: pyspark_aiostorm.py)
     df.write.format("aiostorm").option("endpoints", FOLDER).mode("append").save()
     df.writeStream.format("aiostorm").option("endpoints", FOLDER).option("checkpointLocation", …).start()
     spark.readStream.format("aiostorm").option("endpoints", FOLDER).load()        spark.read…  what is there now
 
-1. The options hold no secret: Spark shows them on its pages and in its event log. A token is in a file (0600) that
-   options name, or in AIOSTORM_CREDENTIALS on each executor.
-2. What travels to executors is plain: options and names; classes by their names, so aiostorm must be installed there
-   (or be given with addPyFile).
-3. An option that is not known, or makes no sense, is an error when the query is planned.
+1. Options contain no secret: Spark shows them on its pages and in its event log. A token is in a file (0600) named by
+   options, or in AIOSTORM_CREDENTIALS on each executor.
+2. Executors get plain values: options and names; they import classes by name, so aiostorm must be installed there (or
+   added with addPyFile).
+3. An unknown or invalid option is an error when the query is planned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPARKS_OWN: Final = ("path", "checkpointlocation", "querydescription", "queryna
 
 
 def register(spark: Any) -> None:
-    """Make `format("aiostorm")` known to a SparkSession, Spark Connect's as well. Again is harmless.
+    """Register `format("aiostorm")` with a SparkSession, also one of Spark Connect. May be called again.
 
     SparkUnavailableError with PySpark before 4.0, which has no data sources in Python.
     """
@@ -47,14 +47,14 @@ def register(spark: Any) -> None:
     try:
         spark.dataSource.register(datasource_api.AiostormDataSource)
     except require("pyspark.errors").PySparkException as error:
-        # Spark has found it by itself (pyspark_aiostorm.py), and what it has found cannot be replaced.
+        # Spark has found it by itself (pyspark_aiostorm.py), and does not replace it.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of a write. `chunk_rows`: 0: as Spark's Arrow batches are."""
+    """The options of a write. `chunk_rows`: 0 for the size of Spark's Arrow batches."""
 
     where: ServerLocation
     name: str
@@ -64,7 +64,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of a read. `fields`: the columns that are wanted; none: all."""
+    """The options of a read. `fields`: the columns to read; empty: all."""
 
     where: ServerLocation
     consumer: str
@@ -74,7 +74,7 @@ class ReadOptions:
 
 
 def writing(options: Mapping[str, str], role: str) -> WriteOptions:
-    """The options of a write. SparkSourceError names what is wrong, and what there is."""
+    """Parse the options of a write. SparkSourceError names a wrong option and the valid ones."""
     given = _known(options, _WRITING)
     name = given.get("name", "")
     if "/" in name or len(name) > 200:
@@ -88,7 +88,7 @@ def writing(options: Mapping[str, str], role: str) -> WriteOptions:
 
 
 def reading(options: Mapping[str, str], role: str, consumer: str) -> ReadOptions:
-    """The options of a read. SparkSourceError names what is wrong, and what there is."""
+    """Parse the options of a read. SparkSourceError names a wrong option and the valid ones."""
     given = _known(options, _READING)
     return ReadOptions(
         _where(given, role),
@@ -112,7 +112,7 @@ def _where(given: Mapping[str, str], role: str) -> ServerLocation:
     addresses = tuple(part.strip() for part in given.get("address", "").split(",") if part.strip())
     if not endpoints and not addresses:
         raise SparkSourceError(
-            "where is the topology? Give option endpoints (the folder that its spout or bolt was given), or address "
+            "no address of the topology: give option endpoints (the folder of its spout or bolt), or address "
             "(host:port or unix:/path of each of its tasks, in their order, with commas) and credentials"
         )
     return ServerLocation(

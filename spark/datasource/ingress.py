@@ -1,16 +1,16 @@
-"""SparkIngressSpout: executors write a DataFrame or a stream straight into the topology, as Arrow.
+"""SparkIngressSpout: executors write a DataFrame or a stream directly into the topology, as Arrow.
 
-    df.write.format("aiostorm") ─► a task of Spark's ═ offer ═► ledger ─► room ═ data ═► emit_arrow ─► … ─► ack
-                                        └──────────────── done ◄──────────────────────────────────────────┘
+    df.write.format("aiostorm") ─► a Spark task ═ offer ═► ledger ─► request ═ data ═► emit_arrow ─► … ─► ack
+                                        └──────────────── done ◄────────────────────────────────────────┘
 
-1. A Spark task ends when every row that it wrote has been processed: a chunk is acknowledged to it when its tree is
-   acked. A slow topology so holds Spark back; at most `max_bytes` of chunks are here, and a few at each Spark task.
-2. Each chunk has its identity, in the schema's metadata and as message id: `name/partition/chunk`, for streams
-   `name/b<batch>/partition/chunk`. It is at least once: what was not acked when this task or Spark's died is written
-   again, under the same identity; a sink that knows it (ParquetSinkBolt) makes that exactly once.
-3. While this task lives, what comes again is not emitted again (see the ledger).
-4. A partition of Spark's goes to the task of the same number (modulo the tasks), also when it is tried again.
-5. What fails is emitted again `retries` times; then Spark's task fails, with the error of the bolt.
+1. A Spark task ends when every row that it wrote is processed: a chunk is acknowledged to it when its tree is acked. So
+   a slow topology slows down Spark; at most `max_bytes` of chunks are here, and a few in each Spark task.
+2. Each chunk has an identity, in the schema's metadata and as message id: `name/partition/chunk`, for streams
+   `name/b<batch>/partition/chunk`. Delivery is at least once: chunks that were not acked when this task or Spark's died
+   are written again with the same identity; a sink that uses it (ParquetSinkBolt) makes it exactly once.
+3. While this task runs, a chunk that is written again is not emitted again (see the ledger).
+4. A partition of Spark goes to the task of the same number (modulo the tasks), also when it is retried.
+5. A chunk that fails is emitted again `retries` times; then Spark's task fails with the error of the bolt.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
 from .server import ClientConnection, DataServer, ServerSettings
 
 _IN_THREAD_BYTES: Final = 128 * 1024
-"""A chunk of this size takes about a millisecond to be read and checked: larger ones, in a thread."""
+"""Decoding a chunk of this size takes about a millisecond: larger ones are decoded in a thread."""
 
 _MAX_OFFERS: Final = 64
-"""Of one writer, not done: writers make a few."""
+"""The most open offers of one writer; writers have a few."""
 
 
 class SparkIngressSpout(Spout):
-    """What `df.write.format("aiostorm")` and `df.writeStream.format("aiostorm")` write into.
+    """Receives the rows of `df.write.format("aiostorm")` and `df.writeStream.format("aiostorm")`.
 
     `fields`: the columns' names; or a pyarrow.Schema: types are checked, too. `listen`: host:port, where port 0 is one
     that is free, or unix:/path; with several tasks each has a port (or path) of its own, counted from there.
@@ -66,7 +66,7 @@ class SparkIngressSpout(Spout):
             raise SparkSourceError(f"max_bytes is 1 at least, retries 0: not {max_bytes} and {retries}")
         if endpoints is None and credentials is None:
             raise SparkSourceError(
-                "who may write here? Give endpoints=FOLDER (a token is made there) or credentials=FILE"
+                "writers need a token: give endpoints=FOLDER (a token is made there) or credentials=FILE"
             )
         self._resumes = "" if lossy_windows else "acknowledged writes"
         self._ledger = IngressLedger(max_bytes=max_bytes, retries=retries)
@@ -80,11 +80,11 @@ class SparkIngressSpout(Spout):
 
     @property
     def address(self) -> str:
-        """Where this task listens; empty before it does."""
+        """The address on which this task listens; empty before."""
         return "" if self._server is None else self._server.address
 
     async def open(self, context: Any, collector: Any) -> None:
-        """Listen."""
+        """Start to listen."""
         self._collector = collector
         self._task = context.task_index
         self._tasks = context.parallelism
@@ -95,18 +95,18 @@ class SparkIngressSpout(Spout):
         await self._server.open()
 
     def next_tuple(self) -> None:
-        """Emit the next chunk that has come."""
+        """Emit the next chunk that has arrived."""
         if self._ready:
             chunk = self._ready.popleft()
             self._collector.emit_arrow(self._batches[chunk], message_id=chunk)
 
     def ack(self, message_id: Any) -> None:
-        """Tell the writers."""
+        """Acknowledge the chunk to its writers."""
         self._batches.pop(message_id, None)
         self._apply(self._ledger.acked(message_id))
 
     def fail(self, message_id: Any, failure: Failure) -> None:
-        """Again, or tell the writers."""
+        """Emit the chunk again, or report the failure to its writers."""
         where = f" in {failure.component}" if failure.component else ""
         why = failure.error or (
             "not processed within message_timeout_s" if failure.reason == "timeout" else "it failed"
@@ -117,11 +117,11 @@ class SparkIngressSpout(Spout):
         self._apply(actions)
 
     async def close(self) -> None:
-        """Listen no more. Writers dial again, for their patience."""
+        """Stop listening. Writers try to reconnect for their patience."""
         if self._server is not None:
             await self._server.close()
 
-    # -- a writer's line ---------------------------------------------------------------------------------------------
+    # -- a writer's connection ---------------------------------------------------------------------------------------
 
     async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
         if hello.shape:
@@ -150,7 +150,7 @@ class SparkIngressSpout(Spout):
             self._apply(self._ledger.writer_lost(writer))
 
     async def _data(self, writer: _Writer, frame: bytes) -> None:
-        """The first part of a chunk has come: take the rest, and emit it."""
+        """The first part of a chunk has arrived: receive the rest, and make it ready."""
         offer = writer.next_offer()
         assembly = wire.ChunkAssembly(offer.size)
         data = assembly.add(frame)
@@ -168,7 +168,7 @@ class SparkIngressSpout(Spout):
     def _read(self, offer: wire.Offer, data: bytes) -> Any:
         batch = batch_of(data)
         if digest_of(batch) != offer.digest:
-            raise ProtocolError(f"chunk {offer.chunk} has another digest than was said")
+            raise ProtocolError(f"chunk {offer.chunk} has another digest than its offer")
         return schemas.named(schemas.fitted(batch, self._names, self._schema), offer.chunk, offer.batch)
 
     def _apply(self, actions: list[LedgerAction]) -> None:
@@ -181,7 +181,7 @@ class SparkIngressSpout(Spout):
 
 
 class _Writer:
-    """A line with one writer, as the ledger knows it."""
+    """The connection with one writer, known to the ledger."""
 
     def __init__(self, client: ClientConnection) -> None:
         self.client = client
@@ -189,7 +189,7 @@ class _Writer:
         self._sends: deque[int] = deque()
 
     def add_offer(self, offer: wire.Offer) -> None:
-        """It has a chunk. ProtocolError if none is like that."""
+        """Add an offer. ProtocolError if it is invalid."""
         if not 0 < offer.size <= wire.MAX_CHUNK_BYTES or not offer.chunk or offer.batch < -1:
             raise ProtocolError(f"a chunk of {offer.size:,} bytes, named {offer.chunk[:80]!r}: there is none like that")
         if offer.seq in self._offers or len(self._offers) >= _MAX_OFFERS:
@@ -197,13 +197,13 @@ class _Writer:
         self._offers[offer.seq] = offer
 
     def next_offer(self) -> wire.Offer:
-        """Data has come: of which offer? Writers send in the order in which they were asked."""
+        """The offer of arriving data: writers send in the order of the requests."""
         if not self._sends:
             raise ProtocolError("data came that was not asked for")
         return self._offers[self._sends.popleft()]
 
     def send_result(self, action: LedgerAction) -> None:
-        """What the ledger says."""
+        """Send the ledger's action to the writer."""
         if action.kind is ActionKind.SEND:
             self._sends.append(action.seq)
             self.client.send(wire.Send(action.seq))

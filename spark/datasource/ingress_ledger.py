@@ -1,18 +1,18 @@
-"""Ingress ledger: which chunks of Spark's writers are wanted, under way, and processed. Pure.
+"""Ingress ledger: which chunks of Spark's writers are requested, being processed, or done. Pure.
 
-    offered ─► waits for room ─► granted to one who has it ─► its data came: flies ─► acked ─► done, and remembered
-                                        └ who has it is gone: to the next, or nobody     └► failed: again, or given up
+    offered ─► waits for capacity ─► granted to one writer ─► its data arrived: EMITTED ─► acked ─► done, and remembered
+                                        └ the writer is lost: granted to the next, if any └► failed: again, or given up
 
-1. A chunk is emitted once while it is known, however many writers offer it: two attempts of one Spark task, or one
-   that has dialled again. All who offered it hear what became of it.
-2. What was granted and has not been acked is at most `max_bytes` (one chunk is always granted): so much memory. Who
-   waits is served in order.
-3. A chunk that was acked, and is offered again, is done at once: while it is among the last `remembered`, or while its
-   batch is at most the last that its stream has committed. So a batch that is written again after a failure is not
-   emitted again, as long as this task lives. Beyond that it is emitted again, under the same identity: at least once.
-4. One identity is one content: a chunk that comes again with another digest is refused, and never mixed with the first.
-5. A chunk that fails is emitted again `retries` times; then its writers hear the error, and it is forgotten: the next
-   attempt of the Spark task begins afresh.
+1. A chunk is emitted once while it is known, however many writers offer it: two attempts of one Spark task, or a writer
+   that has reconnected. All its writers get the outcome.
+2. Chunks that are granted and not acked have at most `max_bytes` (one chunk is always granted): this bounds the memory.
+   Waiting offers are granted in order.
+3. A chunk that was acked and is offered again is done at once while it is among the last `remembered`, or its batch is
+   committed. So a batch that is written again after a failure is not emitted again, as long as this task runs.
+   Otherwise it is emitted again, with the same identity: at least once.
+4. One identity has one content: a chunk with another digest than before is refused.
+5. A chunk that fails is emitted again `retries` times; then its writers get the error, and it is forgotten: the next
+   attempt of the Spark task starts again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_STREAMS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChunkOffer:
-    """What a writer offers. See the wire's Offer."""
+    """The offer of a writer. See the wire's Offer."""
 
     stream: str
     batch: int
@@ -38,7 +38,7 @@ class ChunkOffer:
 
 
 class ActionKind(enum.Enum):
-    """What to tell a writer, or to do."""
+    """What to send to a writer, or to do."""
 
     SEND = "send"
     DONE = "done"
@@ -48,7 +48,7 @@ class ActionKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerAction:
-    """Tell `caller` about its offer `seq`; or emit the chunk again (AGAIN: for the shell)."""
+    """Answer the offer `seq` of `writer`; or emit the chunk again (AGAIN: for the shell)."""
 
     kind: ActionKind
     chunk: str
@@ -89,15 +89,15 @@ class IngressLedger:
 
     @property
     def under_way(self) -> int:
-        """Chunks that were offered and are neither done nor given up."""
+        """The number of chunks that are neither done nor given up."""
         return len(self._entries)
 
     def is_open(self, chunk: str) -> bool:
-        """Is it one of those?"""
+        """Whether the chunk is neither done nor given up."""
         return chunk in self._entries
 
     def offer(self, writer: Hashable, seq: int, offer: ChunkOffer) -> list[LedgerAction]:
-        """A writer has this chunk."""
+        """A writer offers a chunk."""
         chunk = offer.chunk
         if offer.stream and offer.batch <= self._committed.get(offer.stream, -1):
             self.duplicates += 1
@@ -118,14 +118,14 @@ class IngressLedger:
         return self._grant()
 
     def arrived(self, writer: Hashable, seq: int, chunk: str) -> None:
-        """The data of a chunk that was granted has come, and is emitted. KeyError if it was not granted to this one."""
+        """The data of a granted chunk has arrived, and is emitted. KeyError if it was not granted to this writer."""
         entry = self._entries.get(chunk)
         if entry is None or entry.granted_to != (writer, seq):
             raise KeyError(f"chunk {chunk} was not granted to this writer")
         entry.state, entry.granted_to = _State.EMITTED, None
 
     def acked(self, chunk: str) -> list[LedgerAction]:
-        """All of its rows have been processed."""
+        """The chunk was processed."""
         entry = self._entries.get(chunk)
         if entry is None or entry.state is not _State.EMITTED:
             return []
@@ -133,7 +133,7 @@ class IngressLedger:
         return self._finish(chunk, entry, ActionKind.DONE, "")
 
     def failed(self, chunk: str, error: str) -> list[LedgerAction]:
-        """The topology has failed it."""
+        """The chunk has failed in the topology."""
         entry = self._entries.get(chunk)
         if entry is None or entry.state is not _State.EMITTED:
             return []
@@ -143,7 +143,7 @@ class IngressLedger:
         return self._finish(chunk, entry, ActionKind.FAILED, f"{error} ({entry.failures} times)")
 
     def writer_lost(self, writer: Hashable) -> list[LedgerAction]:
-        """A writer's connection is over. What it has brought flies on."""
+        """A writer's connection was lost. Chunks that it has sent are processed all the same."""
         actions: list[LedgerAction] = []
         for chunk, entry in list(self._entries.items()):
             for offer in [offer for offer in entry.offers if offer[0] == writer]:
@@ -166,7 +166,7 @@ class IngressLedger:
         if len(self._committed) > MAX_STREAMS:
             self._committed.popitem(last=False)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _grant(self) -> list[LedgerAction]:
         actions: list[LedgerAction] = []
@@ -199,7 +199,7 @@ class IngressLedger:
 
 def _changed_contents(chunk: str) -> str:
     return (
-        f"chunk {chunk} was here with other contents. If a Spark task was tried again: its rows, or their order, come "
-        "out different each time: sort them (df.sort(...)), or write them from a table. If this is another write: give "
-        "it a name (option name) of its own"
+        f"chunk {chunk} was written before with other contents. If a Spark task was retried, its rows or their order "
+        "differ each time: sort them (df.sort(...)), or write them from a table. If this is another write, give it "
+        "its own name (option name)"
     )

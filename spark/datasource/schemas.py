@@ -1,9 +1,9 @@
-"""Schemas: do the columns that come fit those that are declared?
+"""Schemas: whether the columns of a batch fit the declared ones.
 
-    declared: names, or a pyarrow.Schema        what comes: a batch's schema        ─► nothing, or what is wrong
+    declared: names, or a pyarrow.Schema        actual: a batch's schema        ─► nothing, or what is wrong
 
-1. Names must be the same, in any order; types too, where they are declared. Types that hold the same values are one:
-   the name of a timestamp's zone, large and small offsets, whether there may be nulls make no difference.
+1. Names must be the same, in any order; types too, where they are declared. Types with the same values are equal: the
+   name of a timestamp's zone, the size of offsets, and nullability make no difference.
 2. A batch is fitted to the declaration: columns in its order, types as declared.
 """
 
@@ -21,7 +21,7 @@ BATCH: Final = b"aiostorm.batch"
 
 
 def names_of(declared: Any) -> tuple[str, ...]:
-    """Field names of what a user declares: names, or a pyarrow.Schema."""
+    """The field names of a declaration: names, or a pyarrow.Schema."""
     names = getattr(declared, "names", None)
     if names is not None:
         return tuple(names)
@@ -31,12 +31,12 @@ def names_of(declared: Any) -> tuple[str, ...]:
 
 
 def schema_of(declared: Any) -> Any:
-    """The pyarrow.Schema that a user declares; None: names only."""
+    """The pyarrow.Schema of a declaration; None: names only."""
     return declared if hasattr(declared, "names") else None
 
 
 def problem(names: Sequence[str], schema: Any, came: Any) -> str | None:
-    """What is wrong with the schema that came; None: nothing."""
+    """What is wrong with a batch's schema; None: nothing."""
     missing = [name for name in names if name not in came.names]
     further = [name for name in came.names if name not in names]
     if missing or further or len(came.names) != len(names):
@@ -63,7 +63,7 @@ def problem(names: Sequence[str], schema: Any, came: Any) -> str | None:
 
 
 def fitted(batch: Any, names: Sequence[str], schema: Any) -> Any:
-    """The batch as it is declared. SparkSourceError if it does not fit."""
+    """The batch fitted to the declaration. SparkSourceError if it does not fit."""
     wrong = problem(names, schema, batch.schema)
     if wrong is not None:
         raise SparkSourceError(wrong)
@@ -78,7 +78,7 @@ def fitted(batch: Any, names: Sequence[str], schema: Any) -> Any:
 
 
 def chosen(batch: Any, names: Sequence[str]) -> Any:
-    """The batch with these columns alone, in this order; all if none is named. SparkSourceError if one is not there."""
+    """The batch with only these columns, in this order; all if none is named. SparkSourceError if one is missing."""
     if not names:
         return batch
     missing = [name for name in names if name not in batch.schema.names]
@@ -91,7 +91,7 @@ def chosen(batch: Any, names: Sequence[str]) -> Any:
 
 
 def cast(batch: Any, schema: Any) -> Any:
-    """The batch with these columns, cast where that loses nothing. SparkSourceError where it would."""
+    """The batch with these columns, cast without loss. SparkSourceError if that is not possible."""
     wrong = problem(schema.names, None, batch.schema)
     if wrong is not None:
         raise SparkSourceError(wrong)
@@ -112,7 +112,7 @@ def cast(batch: Any, schema: Any) -> Any:
 
 
 def named(batch: Any, chunk: str, number: int) -> Any:
-    """The batch with its identity. `number`: of its stream's batch; -1: none."""
+    """The batch with its identity. `number`: of the stream's batch; -1: none."""
     kept = {key: value for key, value in (batch.schema.metadata or {}).items() if key.startswith(b"aiostorm.")}
     kept[CHUNK] = chunk.encode()
     if number >= 0:

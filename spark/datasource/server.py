@@ -1,11 +1,11 @@
-"""Data server: where Spark's executors reach one task: authenticated connections, each a line with a session.
+"""Data server: accepts connections of Spark's executors for one task, and runs a session on each.
 
-    listen ─► who came has proved that it has the token ─► Hello ─► Welcome ─► session, until the line ends
+    listen ─► the client has proved its token ─► ClientHello ─► ServerWelcome ─► session, until the connection ends
 
-1. The network is the transport's: exposure, TLS, strangers and sizes are its business. A token there always is.
-2. A session that fails ends its line, with a warning; the others do not notice.
-3. Each line hears Alive every ALIVE_S, so that who waits for an answer knows a slow topology from a dead one.
-4. `close` ends all: nothing of it stays in the loop.
+1. The transport's network is responsible for exposure, TLS, unauthenticated peers and sizes. There is always a token.
+2. A session that fails ends its connection, with a warning; the others are not affected.
+3. Each client gets Alive every ALIVE_S, so that it can distinguish a slow topology from a dead one.
+4. `close` ends everything: nothing is left in the loop.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _UNIX: Final = "unix:"
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where a component serves Spark. See SparkIngressSpout."""
+    """How a component serves Spark. See SparkIngressSpout."""
 
     listen: str
     endpoints: str | None
     credentials: str | None
 
     def address_of(self, index: int, tasks: int) -> str:
-        """Of one task: a port that was chosen is the first of so many; a socket's file has the task's number behind."""
+        """The address of one task: the given port plus its number; a socket's file with the number appended."""
         if tasks == 1:
             return self.listen
         if self.listen.startswith(_UNIX):
@@ -61,7 +61,7 @@ class ServerSettings:
 
 
 class ClientConnection:
-    """A connection with an executor, in messages."""
+    """A connection with an executor, as messages."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -71,12 +71,12 @@ class ClientConnection:
         self._in_chunk = False
 
     def send(self, message: Message) -> None:
-        """Send it; never waits. One that is over hears nothing."""
-        with suppress(ConnectionLostError):  # whoever receives hears of it
+        """Send a message without waiting. Does nothing if the connection is closed."""
+        with suppress(ConnectionLostError):  # the receiving task gets the error
             self._connection.send(packed(message))
 
     async def send_chunk(self, chunk: Message, data: bytes) -> None:
-        """Send a chunk and its data, as there is room, and nothing between. ConnectionLostError."""
+        """Send a chunk and its data, without other messages between; waits for capacity. ConnectionLostError."""
         self._in_chunk = True
         try:
             self._connection.send(packed(chunk))
@@ -88,16 +88,16 @@ class ClientConnection:
             self._in_chunk = False
 
     async def message(self) -> Message:
-        """What it says next."""
+        """Receive the next message."""
         return unpack(await self._connection.receive())
 
     def alive(self) -> None:
-        """Say that we live, if there is room to say it, and it is not heard anyway."""
+        """Send Alive, unless the buffer is full or a chunk is being sent."""
         if self._connection.writable and not self._in_chunk:
             self.send(Alive())
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._connection.close()
 
 
@@ -105,7 +105,7 @@ Serve = Callable[[ClientConnection, ClientHello], Awaitable[None]]
 
 
 class DataServer:
-    """Serves one task. `session` is called with each line that has said Hello, and says Welcome."""
+    """Serves one task. `serve` is called with each client after its ClientHello, and sends ServerWelcome."""
 
     def __init__(
         self, settings: ServerSettings, role: str, component: str, index: int, tasks: int, serve: Serve
@@ -125,7 +125,7 @@ class DataServer:
         self.address = ""
 
     async def open(self) -> None:
-        """Listen, and say where. NetworkError, ExposedError, CredentialsError, SparkSourceError: why it cannot."""
+        """Listen, and publish the address. NetworkError, ExposedError, CredentialsError, SparkSourceError."""
         settings = self._settings
         security = await asyncio.to_thread(endpoints_.server_security, settings.endpoints, settings.credentials)
         await asyncio.to_thread(_import_network)
@@ -135,7 +135,7 @@ class DataServer:
                 open_network(name, security, role=self._role, roles=(ROLE_SPARK,))
             )
             await self._group.__aenter__()
-            stack.push_async_callback(self._group.__aexit__, None, None, None)  # why it cannot listen stays as it is
+            stack.push_async_callback(self._group.__aexit__, None, None, None)  # the error of listening is not replaced
             stack.callback(self._end)
             address = settings.address_of(self._index, self._tasks)
             self._listener = await network.listen(address, self._accept)
@@ -148,7 +148,7 @@ class DataServer:
         log.info("%s: task %d of %d serves Spark at %s", self._component, self._index, self._tasks, self.address)
 
     async def close(self) -> None:
-        """End all. Twice is once."""
+        """End everything. May be called twice."""
         await self._stack.aclose()
 
     def _end(self) -> None:
@@ -179,18 +179,18 @@ class DataServer:
                 raise ProtocolError(f"a {type(hello).__name__} came before Hello")
             client.name = hello.name
             if hello.version != WIRE_VERSION:
-                client.send(Rejected(f"it speaks version {hello.version}, this topology version {WIRE_VERSION}"))
+                client.send(Rejected(f"it has protocol version {hello.version}, this topology version {WIRE_VERSION}"))
             else:
                 self._clients.add(client)
                 await self._serve_client(client, hello)
         except ConnectionLostError as error:
             log.debug("%s: %s %s", self._component, client.name, error)
         except (SparkSourceError, NetworkError, TimeoutError) as error:
-            client.send(Rejected(clipped(str(error) or "nothing was said in time")))
-            log.warning("%s: %s at %s is turned away: %s", self._component, client.name, client.peer, error)
-        except Exception as error:  # a defect of ours, for which no other line has to end
+            client.send(Rejected(clipped(str(error) or "no ClientHello in time")))
+            log.warning("%s: %s at %s is rejected: %s", self._component, client.name, client.peer, error)
+        except Exception as error:  # a bug: the other connections go on
             client.send(Rejected(clipped(f"the topology failed: {error!r}")))
-            log.exception("%s: the line with %s at %s failed", self._component, client.name, client.peer)
+            log.exception("%s: the connection with %s at %s failed", self._component, client.name, client.peer)
         finally:
             self._clients.discard(client)
             client.close()
@@ -203,7 +203,7 @@ class DataServer:
 
 
 def _import_network() -> None:
-    """aiohttp takes a third of a second to be loaded: in a thread."""
+    """Import aiohttp, which takes a third of a second: call it in a thread."""
     from ...transport import WebSocketNetwork
 
     assert WebSocketNetwork is not None  # noqa: S101 - it is there now

@@ -1,20 +1,20 @@
-"""Wire: what Spark's executors and the spouts and bolts of `format("aiostorm")` say to each other. Pure.
+"""Wire: the messages between Spark's executors and the spouts and bolts of `format("aiostorm")`. Pure.
 
     a writer                     a spout task      a reader                       a bolt task
-       │ ── Hello ────────────────► │                 │ ── Hello ──────────────────► │
-       │ ◄─ Welcome | Refused ───── │                 │ ◄─ Welcome | Refused ─────── │
-       │ ── Offer seq, chunk ─────► │                 │ ── Look from, limits ──────► │     what is there?
-       │ ◄─ Send seq ────────────── │ has room        │ ◄─ Kept log, first, end ──── │
-       │ ── Data … ───────────────► │                 │ ── Fetch log, begin, end ──► │
-       │ ◄─ Done | Failed seq ───── │ its tree is     │ ◄─ Chunk at, Data … ──────── │     as many as were asked
+       │ ── ClientHello ──────────► │                 │ ── ClientHello ────────────► │
+       │ ◄─ ServerWelcome|Rejected ─│                 │ ◄─ ServerWelcome|Rejected ── │
+       │ ── Offer seq, chunk ─────► │                 │ ── LogQuery from, limits ──► │     which chunks?
+       │ ◄─ Send seq ────────────── │ has capacity    │ ◄─ LogState log, first, end ─│
+       │ ── Data … ───────────────► │                 │ ── FetchChunks begin, end ─► │
+       │ ◄─ Done | Failed seq ───── │ its tree is     │ ◄─ ChunkHeader at, Data … ── │     one after another
        │ ── Commit stream, batch ─► │ acked           │ ── Trim log, end ──────────► │
        │ ◄─ Done 0 ──────────────── │                 │ ◄─ Done 0 ────────────────── │
 
-1. A frame is a kind (one byte) and the fields of its message, packed; or DATA and a part of a chunk. A chunk's size was
-   said before, at most MAX_CHUNK_BYTES; its parts come in order, of at most PART_BYTES, with no other message between.
-2. What is not exactly a message of this table is a ProtocolError, and ends the connection.
-3. Both say the version first; another one is refused, with both numbers.
-4. Alive comes from the spout or bolt every ALIVE_S; who hears nothing for SILENCE_S dials again.
+1. A frame is a kind (one byte) and the encoded fields of its message; or DATA and a part of a chunk. A chunk's size is
+   sent before, at most MAX_CHUNK_BYTES; its parts follow in order, of at most PART_BYTES, without messages between.
+2. Anything but a message of this table is a ProtocolError, and ends the connection.
+3. Both sides send their version first; another version is refused, with both numbers.
+4. The spout or bolt sends Alive every ALIVE_S; a client that receives nothing for SILENCE_S reconnects.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ DATA: Final = b"\x10"
 
 
 class Message:
-    """Base of the messages. `kind` is the first byte."""
+    """Base class of the messages. `kind` is the first byte."""
 
     kind: ClassVar[bytes] = b""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientHello(Message):
-    """Who dialled says what it is about to send (an empty batch, packed; or nothing), and what it is, for the log."""
+    """The client's first message: the schema of its data (an encoded empty batch, or nothing), and its name."""
 
     kind: ClassVar[bytes] = b"\x11"
     version: int
@@ -62,7 +62,7 @@ class ClientHello(Message):
 
 @dataclass(frozen=True, slots=True)
 class ServerWelcome(Message):
-    """Which task of which component it is, the schema of what it takes or gives, as far as it is known."""
+    """The server's first message: its component and task, and the schema of its data, as far as it is known."""
 
     kind: ClassVar[bytes] = b"\x12"
     version: int
@@ -74,7 +74,7 @@ class ServerWelcome(Message):
 
 @dataclass(frozen=True, slots=True)
 class Rejected(Message):
-    """No, and why: for who reads Spark's error."""
+    """The server refuses the client. The reason is shown in Spark's error."""
 
     kind: ClassVar[bytes] = b"\x13"
     reason: str
@@ -82,17 +82,17 @@ class Rejected(Message):
 
 @dataclass(frozen=True, slots=True)
 class Alive(Message):
-    """Nothing new."""
+    """The server is alive."""
 
     kind: ClassVar[bytes] = b"\x14"
 
 
 @dataclass(frozen=True, slots=True)
 class Offer(Message):
-    """A chunk that the writer has.
+    """A chunk that the writer offers.
 
-    `stream`: whose batches are counted (a query's id; empty for a batch write), `batch`: -1 for a batch write.
-    `chunk`: the text that is its identity; `digest` of what it holds. `size`: of the packed chunk, in bytes.
+    `stream`: the stream of the batch (a query's id; empty for a batch write), `batch`: -1 for a batch write. `chunk`:
+    its identity; `digest`: of its contents. `size`: of the encoded chunk, in bytes.
     """
 
     kind: ClassVar[bytes] = b"\x15"
@@ -106,7 +106,7 @@ class Offer(Message):
 
 @dataclass(frozen=True, slots=True)
 class Send(Message):
-    """There is room for it: send its data next."""
+    """Request: send the data of this offer next."""
 
     kind: ClassVar[bytes] = b"\x16"
     seq: int
@@ -114,7 +114,7 @@ class Send(Message):
 
 @dataclass(frozen=True, slots=True)
 class Done(Message):
-    """All of its rows have been processed; or what was asked has been done."""
+    """All its rows are processed; or the request is done."""
 
     kind: ClassVar[bytes] = b"\x17"
     seq: int
@@ -122,7 +122,7 @@ class Done(Message):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Message):
-    """The topology could not process it, as often as it tried."""
+    """The topology could not process it, after all retries."""
 
     kind: ClassVar[bytes] = b"\x18"
     seq: int
@@ -131,7 +131,7 @@ class Failed(Message):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Message):
-    """The batch of a stream is whole: it comes again at most as the same."""
+    """The batch of a stream is complete: if it comes again, it is the same."""
 
     kind: ClassVar[bytes] = b"\x19"
     stream: str
@@ -140,9 +140,9 @@ class Commit(Message):
 
 @dataclass(frozen=True, slots=True)
 class LogQuery(Message):
-    """What is there from `begin` on (-1: from what this consumer has committed)? At most so much; 0: no limit.
+    """Request the state of the log from `begin` on (-1: from the consumer's commit), within limits; 0: no limit.
 
-    All before `begin` has been processed where `done` is true: it may go.
+    If `done` is true, all before `begin` is committed.
     """
 
     kind: ClassVar[bytes] = b"\x1a"
@@ -156,7 +156,7 @@ class LogQuery(Message):
 
 @dataclass(frozen=True, slots=True)
 class LogState(Message):
-    """Of this log the chunks from `first` to before `end` are there; to before `upto` within the limits."""
+    """The log has the chunks from `first` to before `end`; those before `upto` are within the limits."""
 
     kind: ClassVar[bytes] = b"\x1b"
     log: str
@@ -168,7 +168,7 @@ class LogState(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchChunks(Message):
-    """Give these chunks, one after another."""
+    """Request these chunks, one after another."""
 
     kind: ClassVar[bytes] = b"\x1c"
     log: str
@@ -187,7 +187,7 @@ class ChunkHeader(Message):
 
 @dataclass(frozen=True, slots=True)
 class Trim(Message):
-    """This consumer has processed all before `end`."""
+    """This consumer commits all before `end`."""
 
     kind: ClassVar[bytes] = b"\x1e"
     consumer: str
@@ -217,13 +217,13 @@ _KINDS: Final[dict[bytes, tuple[type[Message], tuple[type, ...]]]] = {
 
 
 def pack(message: Message) -> bytes:
-    """The frame of a message."""
+    """Encode a message as a frame."""
     values = tuple(getattr(message, field.name) for field in fields(message))  # type: ignore[arg-type]
     return message.kind + pack_value(values)
 
 
 def unpack(frame: bytes) -> Message:
-    """The message of a frame that is no DATA. ProtocolError if it is none."""
+    """Decode a frame other than DATA. ProtocolError if it is invalid."""
     found = _KINDS.get(frame[:1])
     if found is None or len(frame) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:1].hex() or 'nothing'} came")
@@ -240,14 +240,14 @@ def unpack(frame: bytes) -> Message:
 
 
 def parts_of(data: bytes) -> Iterator[memoryview]:
-    """A chunk's data in parts that a frame carries. No data is no part."""
+    """Split a chunk's data into parts for frames. Empty data has no parts."""
     view = memoryview(data)
     for begin in range(0, len(data), PART_BYTES):
         yield view[begin : begin + PART_BYTES]
 
 
 class ChunkAssembly:
-    """The data of one chunk, from its parts."""
+    """Assembles the data of one chunk from its parts."""
 
     def __init__(self, size: int) -> None:
         if not 0 < size <= MAX_CHUNK_BYTES:
@@ -257,7 +257,7 @@ class ChunkAssembly:
         self._come = 0
 
     def add(self, frame: bytes) -> bytes | None:
-        """A DATA frame has come. All data, when it is whole. ProtocolError if it is none, or more than was said."""
+        """Add a DATA frame. Returns all data when it is complete. ProtocolError if it is another frame, or too long."""
         if frame[:1] != DATA or len(frame) == 1:
             raise ProtocolError(f"data was to come, and {frame[:1].hex() or 'nothing'} came")
         self._parts.append(frame)
@@ -270,6 +270,6 @@ class ChunkAssembly:
 
 
 def clipped(text: Any) -> str:
-    """A text of ours that a message carries."""
+    """A text cut to the length limit of messages."""
     said = str(text)
     return said if len(said) <= MAX_TEXT_CHARS else said[: MAX_TEXT_CHARS - 2] + " …"

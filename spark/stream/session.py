@@ -1,4 +1,4 @@
-"""Stream session: where a streaming query's SparkSession comes from, and whether there can be a new one. Blocking."""
+"""Stream session: the SparkSession of a streaming query, and whether it can be made anew. Blocking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTEAD: Final = (
 
 
 class StreamSession:
-    """Of one spout. `source`: its streaming DataFrame, or the function that makes one."""
+    """The session of one spout. `source`: its streaming DataFrame, or the function that makes one."""
 
     def __init__(self, source: Any, session: Any) -> None:
         self._given: Any = None
@@ -30,7 +30,7 @@ class StreamSession:
         self._released = False
 
     def get(self) -> Any:
-        """The session; made, or made anew, if it is ours to make. SparkLostError if it has ended and was given."""
+        """The session; made, or made anew, if it was not given. SparkLostError if it was given and has ended."""
         with self._lock:
             if self._released:
                 raise SparkLostError("the topology has ended")
@@ -50,11 +50,11 @@ class StreamSession:
         return self._given
 
     def kill(self) -> bool:
-        """It does not answer. False: it was given, and is not ours to end. Does not block."""
+        """Kill its JVM, which does not answer. False if the session was given. Does not block."""
         return self._given is None and sessions.kill()
 
     def release(self) -> None:
-        """No longer needed: a session that is ours ends with the last who has it."""
+        """Release it: a session that was made here ends with its last lease."""
         with self._lock:
             self._released = True
             if self._lease is not None:

@@ -123,7 +123,7 @@ def test_spark_finds_it_without_registering(spark: Any, tmp_path: Path) -> None:
     """And so it does in a session that somebody registers it in all the same."""
 
     def load_it(session: Any) -> None:
-        with pytest.raises(Exception, match="where is the topology"):
+        with pytest.raises(Exception, match="no address of the topology"):
             session.read.format("aiostorm").load()
 
     def both_ways() -> None:

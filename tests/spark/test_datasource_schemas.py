@@ -56,7 +56,7 @@ def test_what_is_too_large_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(data) <= 1000 for _, data in parts)
     assert pa.Table.from_batches([part for part, _ in parts]).column("a").to_pylist() == list(range(1000))
     assert [part.num_rows for part, _ in cut(whole, 100)][:2] == [50, 50]
-    with pytest.raises(SparkSourceError, match="a row of"):
+    with pytest.raises(SparkSourceError, match="a row has"):
         list(cut(pa.record_batch({"a": ["x" * 2000]})))
 
 
