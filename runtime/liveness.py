@@ -4,7 +4,7 @@
        a process says      its observer gives          another process
        that it lives       it up after this            does its work
 
-1. Whoever observes waits longer than the observed is silent: a heartbeat comes several times within a timeout.
+1. The observer waits longer than the interval of the observed: several heartbeats fit into a timeout.
 2. A worker gives up its parent no later than the parent gives up the worker: so no two processes do the work of one.
    A worker that dies with its parent anyway may wait longer.
 3. Settings are checked where they are made: wrong ones are refused at the start, with what to change.
@@ -57,7 +57,7 @@ class LivenessSettings:
     worker_join_timeout_s: float = 30.0
     """A worker tries to reach its parent for so long at its start."""
     parent_timeout_s: float = 5.0
-    """A worker ends if it hears nothing of its parent for so long."""
+    """A worker ends if it receives nothing from its parent for so long."""
     child_parent_timeout_s: float = 60.0
     """The same of a worker that the system ends with its parent: the parent can only be held up."""
     worker_leave_timeout_s: float = 10.0

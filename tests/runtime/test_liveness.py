@@ -24,8 +24,8 @@ def test_the_defaults_are_in_order() -> None:
 def test_each_pair_of_the_order_is_checked(short: str, long: str, why: str) -> None:
     values = {name: getattr(LIVENESS, name) for name in NAMES} | {short: getattr(LIVENESS, long) * 2}
     problems = liveness_problems(values, {short: "given = 9"})
-    told = f"{long} = {getattr(LIVENESS, long):g}, {why}: lower the first or raise the second"
-    assert any(problem.startswith("given = 9 must be ") and problem.endswith(told) for problem in problems)
+    advice = f"{long} = {getattr(LIVENESS, long):g}, {why}: lower the first or raise the second"
+    assert any(problem.startswith("given = 9 must be ") and problem.endswith(advice) for problem in problems)
     with pytest.raises(ValueError, match=f"{short} = .* must be .* {long} = "):
         replace(LIVENESS, **{short: getattr(LIVENESS, long) * 2})
 
