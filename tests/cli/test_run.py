@@ -110,6 +110,7 @@ def test_json(aiostorm: Command, loop: str):
             "kind",
             "tasks",
             "trees",
+            "pending_trees",
             "pending",
             "emitted_per_s",
             "executed_per_s",
