@@ -1,19 +1,20 @@
-"""Record batches: split, made of rows and into rows. The half of columns.py that needs pyarrow.
+"""Record batches: split them, make them from rows and make rows from them. The part of columns.py that needs pyarrow.
 
-What a batch becomes is said by its grouping (`Grouping.split_columns`); this is what groupings split it with:
+The grouping decides about a batch (`Grouping.split_columns`), and uses these functions:
 
 | grouping | a batch is |
 |---|---|
-| fields, key range | split by the hash of its columns: each row goes where it would go alone |
-| partial key | split by key: rows of one pair of candidates go to the less used of the two, until both are level |
+| fields, key range | split by the hash of its columns: each row goes to the same target as alone |
+| partial key | split by key: rows of a pair of candidates go to the less used one, until both are equal |
 | shuffle, local or shuffle, local first, none | not split: whole batches are dealt in turn (depart: even by batches) |
 | all, global | not split |
-| custom | split by its own code for columns; without such code, made rows and split as the grouping chooses |
+| custom | split by its own code for columns; without it, made rows, which are split |
 
-1. A share's rows are in the order in which they were given; nothing is lost, nothing doubled (all: one copy a target).
-2. By partial key (`deal_columns`), what the less used of two has no room for goes to the other, or waits for either.
-3. A batch that is not split is handed on as it is; the shares of one that is split are slices of one sorted copy.
-4. Python reads rows only where a user's grouping or a row bolt asks for them.
+1. A share's rows keep their order; no row is lost or doubled (all: one copy a target).
+2. By partial key (`deal_columns`), rows that do not fit into the less used candidate go to the other, or wait for
+   either.
+3. A batch that is not split is returned unchanged; the shares of a split one are slices of one sorted copy.
+4. Python rows are made only for a user's grouping or a row bolt.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from .errors import ColumnsError, EmitError
 from .identity import part_of
 from .tuples import Origin
 
-# pyarrow has no types of its own.
+# pyarrow has no type hints.
 pa: Any = _pyarrow
 Share = tuple[int, Any]
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], batch: Any) -> list[Share]:
-    """A batch split by a grouping's code for rows. What that raises is raised."""
+    """A batch split by a grouping's code for rows. Its errors are raised."""
     # The number of each row is its mark, so that the shares come back as numbers of rows.
     shares = split(rows_of(batch, False), range(batch.num_rows))
     count = len(shares)
@@ -48,7 +49,7 @@ def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence
 
 
 def dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
-    """Slices of these rows (None: all), sorted by target: `places` has the place among `targets` of each row's."""
+    """Slices of these rows (None: all), sorted by target: `places` has the index in `targets` for each row."""
     # A small integer type makes the sort linear.
     counts = np.bincount(places, minlength=len(targets))
     filled = np.flatnonzero(counts)
@@ -71,16 +72,16 @@ def rows_at(batch: Any, places: Places) -> Any:
     return batch.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
-class Waits:
-    """Rows of a batch, each for the first of its two candidates that has room. See columns.ColumnChoices."""
+class WaitingRows:
+    """Rows of a batch, each for the first of its two candidates with free capacity (a ColumnChoices)."""
 
     def __init__(self, rows: ColumnRows, firsts: Places, seconds: Places, targets: Sequence[int]) -> None:
         self.rows = rows
-        self._firsts = firsts  # of what is left, and their places in `rows`
+        self._firsts = firsts  # of the remaining rows, with their indices in `rows`
         self._seconds = seconds
         self._left: Places = np.arange(len(rows))
         self._place = {target: place for place, target in enumerate(targets)}
-        # An even share: a target that takes all that it may have would leave nothing for one that has room just after.
+        # An even share: a target that takes everything would leave nothing for one with free capacity just after.
         self._most = -(-len(rows) // len(targets))
         self._pieces = 0
 
@@ -88,18 +89,18 @@ class Waits:
         return len(self._left)
 
     def targets(self) -> set[int]:
-        """See ColumnChoices."""
+        """All targets of the remaining rows."""
         places = {*self._firsts.tolist(), *self._seconds.tolist()}
         return {target for target, place in self._place.items() if place in places}
 
     def take(self, target: int) -> ColumnRows | None:
-        """See ColumnChoices."""
+        """The next rows for a target, in order; None if there are none for it."""
         place = self._place[target]
         return self._take(np.flatnonzero((self._firsts == place) | (self._seconds == place))[: self._most])
 
-    def lost(self, gone: set[int]) -> ColumnRows | None:
-        """See ColumnChoices."""
-        places = [self._place[target] for target in gone]
+    def lost(self, lost: set[int]) -> ColumnRows | None:
+        """The rows all of whose targets are lost."""
+        places = [self._place[target] for target in lost]
         return self._take(np.flatnonzero(np.isin(self._firsts, places) & np.isin(self._seconds, places)))
 
     def _take(self, found: Places) -> ColumnRows | None:
@@ -117,7 +118,7 @@ class Waits:
 
 
 def fitted(batch: Any, origin: Origin, emitter: str) -> Any:
-    """The batch with the stream's fields as its columns, in their order. EmitError that says what to do."""
+    """The batch with the stream's fields as its columns, in their order. EmitError with advice."""
     if not isinstance(batch, pa.RecordBatch):
         hint = "emit each of table.to_batches()" if isinstance(batch, pa.Table) else "for rows use emit"
         raise EmitError(
@@ -139,7 +140,7 @@ def fitted(batch: Any, origin: Origin, emitter: str) -> Any:
 
 
 def rows_of(batch: Any, bare: bool) -> list[Any]:
-    """The rows of a batch, or bare values of its only column. ColumnsError for what Python has no value for."""
+    """The rows of a batch, or bare values of its only column. ColumnsError for a value that Python cannot represent."""
     columns = [_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     if bare:
         return columns[0]
@@ -150,7 +151,7 @@ def _values(name: str, column: Any) -> list[Any]:
     kind, types = column.type, pa.types
     try:
         if types.is_temporal(kind) and getattr(kind, "unit", "") == "ns":
-            # What pyarrow gives depends on whether pandas is there: rows are the same everywhere.
+            # pyarrow's values depend on whether pandas is installed: our rows do not.
             micros = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else None
             column = column.cast(micros or (pa.duration("us") if types.is_duration(kind) else pa.time64("us")))
         values: list[Any] = column.to_pylist()
@@ -164,7 +165,7 @@ def _values(name: str, column: Any) -> list[Any]:
 
 def greatest(batch: Any, field: str) -> Any:
     """The greatest value of a column; None if there is none, or they have no order."""
-    compute: Any = import_module("pyarrow.compute")  # which takes a while: only where it is asked for
+    compute: Any = import_module("pyarrow.compute")  # slow to import: only when needed
     column = batch.column(field)
     try:
         found = compute.min_max(column)["max"]
@@ -174,7 +175,7 @@ def greatest(batch: Any, field: str) -> Any:
 
 
 def batch_from_rows(items: Sequence[Any], origin: Origin) -> Any:
-    """A batch of rows (or bare values); types are what Arrow infers from the values of this batch."""
+    """A batch from rows (or bare values); Arrow infers the types from the values of this batch."""
     columns = [items] if origin.bare else list(zip(*items, strict=True))
     arrays = []
     for name, values in zip(origin.fields, columns, strict=True):

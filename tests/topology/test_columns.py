@@ -258,8 +258,8 @@ def test_a_whole_batch_of_a_users_grouping_is_handed_on_as_it_is() -> None:
     ("answer", "message"),
     [
         (lambda given: [(77, given)], r"chose task 77; the tasks of 'count' are 1, 2"),
-        (lambda given: [(1, given), (1, given)], "split_columns must give one share for each task"),
-        (lambda given: [(1, [("a", 1)])], "split_columns must give RecordBatches, not list"),
+        (lambda given: [(1, given), (1, given)], "split_columns must return one share for each task"),
+        (lambda given: [(1, [("a", 1)])], "split_columns must return RecordBatches, not list"),
     ],
     ids=["no such task", "two shares", "rows"],
 )

@@ -166,7 +166,7 @@ def test_a_custom_grouping_can_decide_for_whole_batches() -> None:
 
 
 class Wrong(Grouping):
-    """Answers what it was told to."""
+    """Returns the answer that it was made with."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -214,7 +214,7 @@ class Twice(ByParity):
     ("inner", "message"),
     [
         (Twice(), "one share for each task"),
-        (Forgetful(), "choose_batch gave 2 answers for 3 rows"),
+        (Forgetful(), "choose_batch returned 2 results for 3 rows"),
         (Markless(), "one mark for each row"),
         (Astray(), "task 99"),
     ],

@@ -50,7 +50,7 @@ def test_rows_of_several_fields_are_found_by_all_of_them(firsts: list[Any], seco
     assert found.find(rows) == [stable_hash(row) % 7 for row in rows]
 
 
-def test_a_key_is_computed_once_while_there_is_room() -> None:
+def test_a_key_is_computed_once_while_the_memory_is_not_full() -> None:
     found, computed = memory(1000)
     for _ in range(50):
         found.find([f"k{i}" for i in range(500)])

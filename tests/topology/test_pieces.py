@@ -1,4 +1,4 @@
-"""Pieces: a shuffle deals about a millisecond of a target's work at a time, still evenly, and never past its room."""
+"""Pieces: a shuffle deals about a millisecond of work at a time, evenly, and never beyond the free capacity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
-from aiostorm.topology.groupings.pieces import MOST, Parts, piece_size
+from aiostorm.topology.groupings.pieces import MOST, ShareParts, piece_size
 
 from .strategies import batch_sizes, check_shares, numbered, prepare, targets
 
@@ -64,17 +64,17 @@ def test_it_is_exactly_even_over_rounds_of_pieces_however_batches_are_cut(
     st.sampled_from([1, 2, 7, 200]),
     st.lists(st.tuples(st.integers(1, 60), st.lists(st.integers(0, 40), min_size=9, max_size=9)), max_size=8),
 )
-def test_nobody_gets_more_than_its_room_and_only_what_none_has_room_for_waits(
+def test_no_target_gets_more_than_its_free_capacity_and_only_rows_that_fit_nowhere_wait(
     targets: list[int], size: int, batches: list[tuple[int, list[int]]]
 ) -> None:
     grouping = measured(prepare(ShuffleGrouping(), targets), 0.001 / (size + 0.5))
-    for count, given_rooms in batches:
-        rooms = dict(zip(targets, given_rooms, strict=False))
+    for count, given_capacities in batches:
+        capacities = dict(zip(targets, given_capacities, strict=False))
         rows = numbered(count)
-        shares, rest = grouping.deal(rows, None, rooms.__getitem__)
+        shares, rest = grouping.deal(rows, None, capacities.__getitem__)
         dealt = Counter({target: len(share) for target, share, _ in shares})
-        assert all(0 < dealt[target] <= rooms[target] for target in dealt)
-        assert dealt.total() == min(count, sum(rooms.values()))
+        assert all(0 < dealt[target] <= capacities[target] for target in dealt)
+        assert dealt.total() == min(count, sum(capacities.values()))
         assert (rest is None) == (dealt.total() == count)
         assert ([] if rest is None else list(rest.rows)) == rows[dealt.total() :]
 
@@ -101,7 +101,7 @@ def test_batches_of_columns_are_dealt_one_by_one(kind: Any) -> None:
 
 
 def test_parts_are_joined_in_order_with_their_marks() -> None:
-    parts = Parts("abcdef", range(6))
+    parts = ShareParts("abcdef", range(6))
     parts.add(1, 0, 2)
     parts.add(2, 2, 4)
     parts.add(1, 4, 6)

@@ -1,4 +1,4 @@
-"""Shuffle and its relatives: exactly even, skipping who is full, near before far."""
+"""Shuffle and its relatives: exactly even, skipping full targets, near before far."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_the_order_is_drawn_anew_each_round() -> None:
 
 
 @given(st.sets(st.integers(1, 6), max_size=6), st.lists(st.integers(1, 60), min_size=1, max_size=6))
-@example(high={1, 2, 3, 4, 5, 6}, sizes=[1, 1, 16])  # a turn was lost where nobody is better to wait for
-def test_a_full_target_is_skipped_while_another_has_room(high: set[int], sizes: list[int]) -> None:
+@example(high={1, 2, 3, 4, 5, 6}, sizes=[1, 1, 16])  # a turn was lost though no other target was better
+def test_a_full_target_is_skipped_while_another_has_capacity(high: set[int], sizes: list[int]) -> None:
     targets = [1, 2, 3, 4, 5, 6]
     grouping = prepare(ShuffleGrouping(), targets, is_high=lambda task: task in high)
     counts = split_all(grouping, sizes)
@@ -81,7 +81,7 @@ def test_a_full_target_is_skipped_while_another_has_room(high: set[int], sizes: 
     assert max(counts[t] for t in open_targets) - min(counts[t] for t in open_targets) <= 1
 
 
-def test_a_target_that_has_room_again_takes_part_again() -> None:
+def test_a_target_with_capacity_again_takes_part_again() -> None:
     full = {2}
     grouping = prepare(ShuffleGrouping(), [1, 2, 3], is_high=lambda task: task in full)
     assert grouping.choose(("a", 1))[0] in (1, 3)
@@ -97,15 +97,15 @@ KINDS = [ShuffleGrouping, NoneGrouping, LocalOrShuffleGrouping, LocalFirstGroupi
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("values", [False, True])
 @given(
-    rooms=st.lists(st.integers(0, 40), min_size=2, max_size=6),
+    capacities=st.lists(st.integers(0, 40), min_size=2, max_size=6),
     sizes=st.lists(st.integers(1, 80), min_size=1, max_size=6),
     tracked=st.booleans(),
 )
-def test_a_deal_gives_no_target_more_than_it_has_room_for_and_the_rest_keeps_its_order(
-    kind: Any, values: bool, rooms: list[int], sizes: list[int], tracked: bool
+def test_a_deal_gives_no_target_more_than_its_free_capacity_and_the_rest_keeps_its_order(
+    kind: Any, values: bool, capacities: list[int], sizes: list[int], tracked: bool
 ) -> None:
-    """Nothing is lost or doubled, each target gets its rows in order, and what is left has no room anywhere."""
-    left = dict(enumerate(rooms, 1))
+    """Nothing is lost or doubled, each target gets its rows in order, and what is left fits nowhere."""
+    left = dict(enumerate(capacities, 1))
     make = (lambda: kind(["word"])) if kind is PartialKeyGrouping else kind
     fields = Fields("word") if values else None
     grouping = prepare(make(), left, local=[1, 2], same_node=[1, 2, 3], fields=fields)
@@ -116,7 +116,7 @@ def test_a_deal_gives_no_target_more_than_it_has_room_for_and_the_rest_keeps_its
         deal = grouping.deal_values if values else grouping.deal
         shares, rest = deal(items, marks, left.__getitem__)
         places: dict[Any, int] = {item: place for place, item in enumerate(items)}
-        seen = [places[item] for _, share, _ in shares for item in share]
+        found = [places[item] for _, share, _ in shares for item in share]
         assert len({target for target, _, _ in shares}) == len(shares)
         for target, share, share_marks in shares:
             assert 0 < len(share) <= left[target]
@@ -127,7 +127,7 @@ def test_a_deal_gives_no_target_more_than_it_has_room_for_and_the_rest_keeps_its
         if rest is not None:
             assert len(rest.rows) > 0
             order = [places[item] for item in rest.rows]
-            seen += order
+            found += order
             assert order == sorted(order)
             assert rest.marks is None if marks is None else list(rest.marks or ()) == order
             if rest.choices is None:
@@ -135,35 +135,35 @@ def test_a_deal_gives_no_target_more_than_it_has_room_for_and_the_rest_keeps_its
                 assert kind is LocalFirstGrouping or not any(left[target] for target in grouping.targets)
             else:
                 assert not any(left[target] for choice in rest.choices for target in choice)
-        assert sorted(seen) == list(range(size))
+        assert sorted(found) == list(range(size))
 
 
-def test_a_shuffle_fills_those_that_have_room_to_the_brim() -> None:
+def test_a_shuffle_fills_targets_with_capacity_completely() -> None:
     grouping = prepare(ShuffleGrouping(), [1, 2, 3])
-    rooms = {1: 5, 2: 0, 3: 100}
-    shares, rest = grouping.deal(numbered(60), None, rooms.__getitem__)
+    capacities = {1: 5, 2: 0, 3: 100}
+    shares, rest = grouping.deal(numbered(60), None, capacities.__getitem__)
     assert {target: len(rows) for target, rows, _ in shares} == {1: 5, 3: 55}
     assert rest is None
-    shares, rest = grouping.deal(numbered(200), None, rooms.__getitem__)
+    shares, rest = grouping.deal(numbered(200), None, capacities.__getitem__)
     assert {target: len(rows) for target, rows, _ in shares} == {1: 5, 3: 100}
     assert rest.rows == numbered(200)[105:]
 
 
 def test_local_first_takes_the_nearest_ring_and_then_the_next() -> None:
     grouping = prepare(LocalFirstGrouping(), range(1, 7), local=[1, 2], same_node=[1, 2, 3, 4])
-    rooms = dict.fromkeys(range(1, 7), 10)
-    seen = []
+    capacities = dict.fromkeys(range(1, 7), 10)
+    found = []
     rest: Any = numbered(50)
     while rest:
-        shares, left = grouping.deal(rest, None, rooms.__getitem__)
-        seen.append({target for target, _, _ in shares})
+        shares, left = grouping.deal(rest, None, capacities.__getitem__)
+        found.append({target for target, _, _ in shares})
         for target, share, _ in shares:
-            rooms[target] -= len(share)
+            capacities[target] -= len(share)
         rest = None if left is None else left.rows
-    assert seen == [{1, 2}, {3, 4}, {5, 6}]
+    assert found == [{1, 2}, {3, 4}, {5, 6}]
 
 
-def test_partial_key_takes_the_other_candidate_when_the_less_used_has_no_room() -> None:
+def test_partial_key_takes_the_other_candidate_when_the_less_used_is_full() -> None:
     grouping = prepare(PartialKeyGrouping(["word"]), [1, 2, 3])
     first, second = (grouping.choose(("a", 1))[0], grouping.choose(("a", 1))[0])
     assert first != second
@@ -196,7 +196,7 @@ def test_local_first_widens_the_ring_when_the_nearer_one_is_full(size: int) -> N
     assert set(split_all(grouping, [size] * 8)) == {3, 4}
     full |= {3, 4}
     assert set(split_all(grouping, [size] * 8)) == {5, 6}
-    full |= {5, 6}  # everybody is full: nobody is skipped
+    full |= {5, 6}  # all targets are full: none is skipped
     assert set(split_all(grouping, [size] * 12)) == {1, 2, 3, 4, 5, 6}
     full.clear()
     assert grouping.choose(("a", 1))[0] in (1, 2)

@@ -1,9 +1,8 @@
 """Groupings: the rules that pick the target tasks of a row, or of each row of a batch of columns.
 
-One file a grouping, with its code for rows and its code for columns. Beside them: base.py has the base class, shares.py
-what a grouping gives to each target, keyed.py what groupings by key have in common (key_memory.py: where each key goes,
-remembered), spreading.py what those have in common that leave a choice (pieces.py: how many rows one target is dealt in
-a row).
+One file a grouping, with its code for rows and for columns. base.py has the base class, shares.py the shares of a
+batch, keyed.py the base of groupings by key (key_memory.py remembers their targets), spreading.py the base of groupings
+that can choose among targets (pieces.py: how many rows in a row go to one target).
 """
 
 from .all import AllGrouping

@@ -12,7 +12,7 @@ from .shares import Share
 
 
 class AllGrouping(Grouping):
-    """Everything to every task."""
+    """Every row to every task."""
 
     def choose(self, values: Row) -> Sequence[int]:
         """Every target."""
@@ -25,7 +25,7 @@ class AllGrouping(Grouping):
     split_values = split
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
-        """The batch for every task. Each copy is a part of its chunk of its own (identity.py)."""
+        """The batch for every task. Each copy is a separate part of its chunk (identity.py)."""
         targets = self.targets
         if len(targets) == 1:
             return [(targets[0], batch)]

@@ -1,17 +1,17 @@
 """Grouping: the rule that picks the target tasks of a row. The base class; each grouping is a file of its own.
 
-One grouping object serves one emitting task and one subscription. It is asked for whole batches, because that is what
-travels:
+One grouping object serves one emitting task and one subscription. It is called with whole batches, because those are
+sent:
 
     rows r0 r1 r2 r3 ──split──▶ (task 4, [r0, r3]), (task 7, [r1, r2])
 
-1. `split` returns at most one share per target; the rows of a share are in the order in which they were given.
-2. Every row goes to the targets that `choose` would give for it: nothing is lost, nothing doubled.
-3. `split` never changes its input and may hand it on: the caller must not change it either.
+1. `split` returns at most one share per target; the rows of a share keep their order.
+2. Every row goes to the targets that `choose` returns for it: no row is lost or doubled.
+3. `split` never changes its input and may return it: the caller must not change it either.
 4. A grouping uses no clock, no global random source and no Python `hash` that differs between processes: with the same
-   `rng` it does the same again.
+   `rng` it makes the same choices.
 5. A grouping has code for rows (`choose`, `choose_batch`, `split`) and code for columns (`split_columns`). Without the
-   latter, the rows of a batch are made, and split.
+   latter, the batch is made rows, and these are split.
 
 Storm: CustomStreamGrouping, GrouperFactory. Whole batches are ours (depart), and a target that is not one of the
 consumer's is an error here; Storm sends to it (depart).
@@ -36,23 +36,22 @@ ROUTING_CACHE_KEYS = 65_536
 
 
 def never(task: int) -> bool:
-    """No target is ever over its high mark."""
+    """The default of `is_high`: no target is over its high mark."""
     return False
 
 
 def unmeasured(target: int) -> float:
-    """No target has measured how long a row takes it."""
+    """The default of `row_s`: no target has measured its time for a row."""
     return 0.0
 
 
 @dataclass(slots=True)
 class GroupingContext:
-    """What a grouping can know: who emits to whom, and where and how full the targets are.
+    """The emitter and the targets of a grouping, and the location and fill of the targets.
 
-    `is_high(task)` says whether that target is over its high mark, `row_s(task)` how many seconds it works for a row
-    lately (0.0: it has measured nothing). `local` are targets in the same worker, `same_node`
-    targets on the same node. `cache_keys` is how many keys a grouping by fields remembers;
-    `shared` is where groupings of several tasks in one process may keep what they can share.
+    `is_high(task)`: is that target over its high mark? `row_s(task)`: its recent seconds of work for a row (0.0: not
+    measured). `local` are targets in the same worker, `same_node` targets on the same node. `cache_keys` is the number
+    of keys that a grouping by fields remembers; `shared` is a place for objects that groupings of one process share.
     """
 
     component: str
@@ -69,11 +68,11 @@ class GroupingContext:
 
 
 class Grouping(ABC):
-    """Picks target tasks. Your own: define `choose`, and `choose_batch` or `split` if whole batches can be faster.
+    """Picks target tasks. For your own, define `choose`, and `choose_batch` or `split` to be faster for batches.
 
     `split_columns` is for batches of columns (`emit_arrow`): define it if you can choose without making rows.
 
-    `context`, `stream` and `targets` are there after `prepare`. An instance given to `custom_grouping` is copied for
+    `context`, `stream` and `targets` are set by `prepare`. An instance given to `custom_grouping` is copied for
     each emitting task.
     """
 
@@ -101,19 +100,19 @@ class Grouping(ABC):
         return share_out(self.choose_batch(rows), rows, marks)
 
     def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """The same for a stream of one field: its tuples travel as bare values, and the shares hold bare values."""
+        """The same for a stream of one field: its tuples, and the rows of shares, are bare values."""
         shares = self.split(list(zip(rows)), marks)
         return [(target, [row[0] for row in share], share_marks) for target, share, share_marks in shares]
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
-        """The same for the rows of a pyarrow RecordBatch, which has at least one: a RecordBatch for each target.
+        """The same for the rows of a pyarrow RecordBatch (at least one): a RecordBatch for each target.
 
-        This one makes rows of the batch and splits those with `split`.
+        This implementation makes rows from the batch and splits them with `split`.
         """
         from ..column_split import split_by_row  # pyarrow and NumPy: only where there are columns
 
         return split_by_row(self.split, batch)
 
     def only_target(self) -> int | None:
-        """The target that gets all rows, whatever they hold and unread; None: the rows must be split."""
+        """The target of all rows, whatever their values; None: the rows must be split."""
         return None

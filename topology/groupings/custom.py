@@ -1,4 +1,4 @@
-"""Custom: a user's own grouping, with its answers checked. Storm: CustomStreamGrouping."""
+"""Custom: a user's own grouping, whose results are checked. Storm: CustomStreamGrouping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shares import Share, share_out
 
 
 class CustomGrouping(Grouping):
-    """A user's grouping, with its answers checked: every target is a task of the consumer."""
+    """A user's grouping, whose results are checked: every target must be a task of the consumer."""
 
     def __init__(self, inner: Grouping) -> None:
         self._inner = inner
@@ -29,47 +29,49 @@ class CustomGrouping(Grouping):
         self._inner.prepare(context, stream, self.targets)
 
     def choose(self, values: Row) -> Sequence[int]:
-        """What the user's grouping chooses; EmitError for a target that is not one of the consumer's."""
+        """The targets that the user's grouping chooses; EmitError if one is not a task of the consumer."""
         return self._checked(self._inner.choose(values), None)
 
     def choose_batch(self, rows: Sequence[Row]) -> Sequence[Sequence[int]]:
-        """What the user's grouping chooses for each row."""
+        """The targets that the user's grouping chooses for each row."""
         chosen = self._inner.choose_batch(rows)
         if len(chosen) != len(rows):
-            raise EmitError(f"{self._name()}: choose_batch gave {len(chosen)} answers for {len(rows)} rows")
+            raise EmitError(f"{self._name()}: choose_batch returned {len(chosen)} results for {len(rows)} rows")
         return [self._checked(targets, i) for i, targets in enumerate(chosen)]
 
     def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
         """The shares that the user's grouping makes."""
         if not self._splits_itself:
             return share_out(self.choose_batch(rows), rows, marks)
-        # An empty share would be a segment that nobody ever finishes.
+        # An empty share would be a segment that is never done.
         shares = [share for share in self._inner.split(rows, marks) if share[1]]
         self._check_targets([share[0] for share in shares], "split")
         for _, given, given_marks in shares:
             if (given_marks is None) != (marks is None) or (given_marks is not None and len(given) != len(given_marks)):
-                raise EmitError(f"{self._name()}: split must give one mark for each row, or None if it was given None")
+                raise EmitError(
+                    f"{self._name()}: split must return one mark for each row, or None if it was called with None"
+                )
         return shares
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
-        """The batches that the user's grouping makes, or its rows split, if it has no code for columns."""
+        """The batches that the user's grouping makes; if it has no code for columns, its rows are split."""
         if not self._splits_columns:
             return super().split_columns(batch)
         given = self._inner.split_columns(batch)
         for _, part in given:
             if not is_batch(part):
-                raise EmitError(f"{self._name()}: split_columns must give RecordBatches, not {type(part).__name__}")
+                raise EmitError(f"{self._name()}: split_columns must return RecordBatches, not {type(part).__name__}")
         shares = [share for share in given if share[1].num_rows]
         self._check_targets([target for target, _ in shares], "split_columns")
         if len(shares) == 1 and shares[0][1] is batch:
             return shares
-        # The user's slices have the identity of the whole: they are named as different parts of it here.
+        # The user's slices have the identity of the whole batch: make them different parts of it.
         return [(target, part_of(part, at, len(shares))) for at, (target, part) in enumerate(shares)]
 
     def _check_targets(self, targets: Sequence[int], method: str) -> None:
         chosen = self._checked(targets, None)
         if len(set(chosen)) < len(chosen):
-            raise EmitError(f"{self._name()}: {method} must give one share for each task, not several")
+            raise EmitError(f"{self._name()}: {method} must return one share for each task, not several")
 
     def _checked(self, targets: Sequence[int], row: int | None) -> Sequence[int]:
         if not isinstance(targets, list | tuple):

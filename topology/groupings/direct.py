@@ -1,4 +1,4 @@
-"""Direct: the emitter names the task, so there is nothing for a grouping to choose. Storm: direct grouping."""
+"""Direct: the emitter names the task, so the grouping has no choice. Storm: direct grouping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shares import Share
 class DirectGrouping(Grouping):
     """Only the emitter picks, with `emit_direct`.
 
-    A plain emit on a direct stream is refused, whoever reads it (Storm: where a consumer reads it directly).
+    A plain emit on a direct stream is refused for every consumer (Storm: only for direct consumers).
     """
 
     def choose(self, values: Row) -> Sequence[int]:

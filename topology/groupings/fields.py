@@ -15,7 +15,7 @@ class FieldsGrouping(KeyedGrouping):
     """Rows with equal values in these fields go to the same task: `stable_hash(key) % n` over the sorted targets."""
 
     def _compute(self, hashed: int) -> int:
-        """The place of the target among `targets`."""
+        """The index of the target in `targets`."""
         return hashed % len(self.targets)
 
     def _compute_all(self, hashes: list[int]) -> list[int]:
@@ -33,13 +33,13 @@ class FieldsGrouping(KeyedGrouping):
         return self._shares(self._lookup(rows), rows, marks)
 
     def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """The same where each value is its row's only one."""
+        """The same for rows with a single value."""
         return self._shares(self._lookup_values(rows), rows, marks)
 
     def _shares(self, places: list[int], items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Rows or values by the place of their target. This is the hottest loop of a word count: measure a change."""
+        """Rows or values by the index of their target. This is the hottest loop of a word count: measure changes."""
         targets = self.targets
-        if len(targets) == 1:  # the keys were looked up all the same: a bad one must not pass for want of a choice
+        if len(targets) == 1:  # the keys were still looked up: an invalid key must be an error here too
             return [(targets[0], items, marks)] if items else []
         if len(items) <= 2 * len(targets):  # a list for each target would cost more than it saves
             return share_each([targets[place] for place in places], items, marks)

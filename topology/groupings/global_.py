@@ -12,7 +12,7 @@ from .shares import Share
 
 
 class GlobalGrouping(Grouping):
-    """Everything to the task with the lowest id."""
+    """Every row to the task with the lowest id."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
         """Find the lowest id."""
@@ -24,11 +24,11 @@ class GlobalGrouping(Grouping):
         return (self._lowest,)
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """All rows, as they came, to the lowest task id."""
+        """All rows, unchanged, to the lowest task id."""
         return [(self._lowest, rows, marks)] if rows else []
 
     split_values = split
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
-        """The batch as it came."""
+        """The whole batch."""
         return [(self._lowest, batch)]

@@ -1,14 +1,14 @@
-"""Key memory: where each key's rows go, remembered for as long as that is cheaper than to hash the key again.
+"""Key memory: remembers the targets of keys while that is cheaper than hashing the keys again.
 
     keys ──▶ the young generation: one dict look-up a key
                └─ not there ──▶ the old generation ──▶ computed: one by one, or all of a batch where they are many
 
-1. It holds at most `limit_keys` keys (at least two) and 8 MiB of them, and none beyond 1 KiB. Half of that is young:
-   when it is full it becomes the old generation, and the old one is forgotten; a key that is used meanwhile is young
-   again. So what is used often is never computed anew, and there is no moment at which all is forgotten.
-2. Keys that hardly come back are not worth remembering: a dict that misses costs more than the hash. Where more than a
-   quarter of a generation's look-ups had to be computed (of the first generation's, to which every key is new: three
-   quarters), it forgets all and computes for a while, then tries again.
+1. It keeps at most `limit_keys` keys (at least two) and 8 MiB of keys, and no key beyond 1 KiB. Half of that is the
+   young generation: when it is full it becomes the old generation, which replaces the earlier one; a key that is used
+   again becomes young again. So keys in frequent use are never computed again, and the memory is never emptied at once.
+2. Keys that seldom repeat are not worth remembering: a miss in a dict costs more than the hash. If more than a quarter
+   of a generation's look-ups had to be computed (three quarters for the first generation, in which every key is new),
+   the memory is emptied and all keys are computed for a while; then it tries again.
 3. Forgetting changes nothing but speed: `find` is a function of the key.
 
 A cache of two generations: the clock algorithm with one bit, kept by the dict that a key is in.
@@ -24,19 +24,19 @@ from ..keys import size_bytes, stable_hash, value_hash, value_hashes
 LONG_KEY_BYTES: Final = 1024
 MEMORY_BYTES: Final = 8 * 2**20
 WORTHLESS: Final = 0.25
-"""The share of look-ups that are computed beyond which remembering costs more than it saves."""
+"""If a larger share of look-ups is computed, remembering costs more than it saves."""
 WORTHLESS_AT_FIRST: Final = 0.75
 ROUNDS_WITHOUT: Final = 16
-"""For how many times `limit_keys` look-ups it then computes before it tries again."""
+"""It then computes this many times `limit_keys` look-ups before it tries again."""
 
 MANY: Final = 1 / 16
-"""The share of a batch that is unknown from which on all of the next batch is looked up, and computed, together."""
+"""If a larger share of a batch is unknown, the next batch is looked up, and computed, as a whole."""
 
 _TEXT: Final = {str}
 
 
 class KeyMemory:
-    """`compute` makes of many hashes what is remembered of their keys."""
+    """`compute` turns hashes into the values that are remembered for their keys."""
 
     __slots__ = (
         "_bulk",
@@ -68,11 +68,11 @@ class KeyMemory:
         self._full = False
 
     def __len__(self) -> int:
-        """Keys that are remembered."""
+        """The number of remembered keys."""
         return len(self._young.keys() | self._old.keys())
 
     def find(self, keys: Sequence[Any]) -> list[Any]:
-        """What belongs to each key. TypeError or UnhashableKeyError if one has no hash."""
+        """The value of each key. TypeError or UnhashableKeyError if a key has no hash."""
         self._looked_up += len(keys)
         if self._bulk:
             return self._find_together(keys)
@@ -84,7 +84,7 @@ class KeyMemory:
         return found
 
     def find_one(self, key: Any) -> Any:
-        """What belongs to a key."""
+        """The value of a key."""
         self._looked_up += 1
         found = self._young[key]
         if self._full:
@@ -92,7 +92,7 @@ class KeyMemory:
         return found
 
     def learn(self, key: Any) -> Any:
-        """What belongs to a key that is not young. (For the young generation.)"""
+        """The value of a key that is not young. (Called by the young generation.)"""
         found = self._old.get(key)
         if found is None:
             self._computed += 1
@@ -103,7 +103,7 @@ class KeyMemory:
         size = len(key) if type(key) is str else size_bytes(key)
         if size <= LONG_KEY_BYTES:
             if len(self._young) >= self._limit_keys or self._young_bytes + size > self._limit_bytes:
-                self._full = True  # it is not turned before the batch has been looked up in it
+                self._full = True  # replaced only after the whole batch has been looked up
             else:
                 self._young[key] = found
                 self._young_bytes += size
@@ -113,8 +113,8 @@ class KeyMemory:
         if self._without > 0:
             self._without -= len(keys)
             if set(map(type, keys)) != _TEXT:
-                list(map(hash, keys))  # a key that a dict refuses is refused here too
-            return self._made_of(keys)
+                list(map(hash, keys))  # an unhashable key is an error here too
+            return self._computed_for(keys)
         found = list(map(self._young.get, keys))
         missing = dict.fromkeys([key for key, place in zip(keys, found, strict=True) if place is None])
         old = self._old
@@ -122,14 +122,14 @@ class KeyMemory:
         unknown = [key for key in missing if key not in known] if known else list(missing)
         if unknown:
             self._computed += len(unknown)
-            known.update(zip(unknown, self._made_of(unknown), strict=True))
+            known.update(zip(unknown, self._computed_for(unknown), strict=True))
         found = [known[key] if place is None else place for key, place in zip(keys, found, strict=True)]
         self._bulk = len(missing) > len(keys) * MANY
         if known:
             self._remember(known)
         return found
 
-    def _made_of(self, keys: Sequence[Any]) -> list[Any]:
+    def _computed_for(self, keys: Sequence[Any]) -> list[Any]:
         return self._compute(value_hashes(keys) if self._single else list(map(stable_hash, keys)))
 
     def _remember(self, known: dict[Any, Any]) -> None:
@@ -158,7 +158,7 @@ class KeyMemory:
 
 
 class _Generation(dict[Any, Any]):
-    """The young keys. A key that is not there costs a call, and the others of its batch nothing."""
+    """The young keys. Only a missing key costs a Python call."""
 
     __slots__ = ("_memory",)
 

@@ -15,10 +15,10 @@ from .fields import FieldsGrouping
 
 
 class KeyRanges:
-    """Hash space in `n_ranges` ranges, dealt to tasks in contiguous runs whose sizes differ by at most one.
+    """The hash space in `n_ranges` ranges, assigned to tasks in contiguous runs whose sizes differ by at most one.
 
-    State is kept by range, so that it can move when the number of tasks changes: a key never changes its range as long
-    as the number of ranges stays.
+    State is stored by range, so that it can move when the number of tasks changes: a key keeps its range as long as the
+    number of ranges stays the same.
     """
 
     __slots__ = ("n_ranges", "n_tasks")
@@ -31,7 +31,7 @@ class KeyRanges:
 
     @classmethod
     def for_tasks(cls, n_tasks: int) -> KeyRanges:
-        """256 ranges, or the least multiple of 256 that gives every task one."""
+        """256 ranges, or the least multiple of 256 with a range for every task."""
         return cls(max(1, -(-n_tasks // 256)) * 256, n_tasks)
 
     def range_of(self, key: Row) -> int:
@@ -39,7 +39,7 @@ class KeyRanges:
         return stable_hash(key) % self.n_ranges
 
     def task_of(self, key_range: int) -> int:
-        """The place (0 … n_tasks - 1) of the task that owns a range."""
+        """The index (0 … n_tasks - 1) of the task that owns a range."""
         return key_range * self.n_tasks // self.n_ranges
 
     def ranges_of(self, task: int) -> range:
@@ -52,7 +52,7 @@ class KeyRangeGrouping(FieldsGrouping):
     """By fields, through key ranges: for consumers whose state must survive a change of parallelism."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Deal the ranges to the targets."""
+        """Assign the ranges to the targets."""
         self._ranges = KeyRanges.for_tasks(len(targets))
         super().prepare(context, stream, targets)
 

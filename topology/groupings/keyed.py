@@ -2,13 +2,13 @@
 
     row ──named fields──▶ key ──stable_hash──▶ 61 bits ──▶ task          (fields)
                                                       ──▶ range ──▶ task (key range: state can move with its range)
-                                                      ──▶ two tasks, the one less used (partial key)
+                                                      ──▶ two tasks, the less used one (partial key)
 
 1. The target is a function of the key and the number of targets: the same in every process and on every machine.
-2. What was computed for a key may be remembered (key_memory.py): that changes nothing but speed.
-3. A key that cannot be hashed is an `UnhashableKeyError` naming component, stream and field.
-4. The keys of a batch of columns are hashed column by column, to the same hashes: each row goes where it would go
-   alone.
+2. The result for a key may be remembered (key_memory.py): this affects only the speed.
+3. A key that cannot be hashed is an `UnhashableKeyError` with component, stream and field.
+4. The keys of a batch of columns are hashed column by column, to the same hashes: each row goes to the same
+   target as alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .key_memory import KeyMemory
 
 
 class KeyedGrouping(Grouping):
-    """What groupings by key share: the key of a row, and the memory. `_compute` says what is remembered of a hash."""
+    """The base of groupings by key: the key of a row, and the memory of `_compute`'s results."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self.key_fields = tuple(fields)
@@ -39,7 +39,7 @@ class KeyedGrouping(Grouping):
         self._single = len(positions) == 1
         self._key: Callable[[Row], Any] = itemgetter(*positions)
         # One memory for all tasks of the emitting component in this process, and for all consumers with as many tasks:
-        # the same keys come to each of them.
+        # all of them get the same keys.
         same = (type(self), stream, self.key_fields, self._remembered_for())
         memory = context.shared.get(same)
         if memory is None:
@@ -47,22 +47,22 @@ class KeyedGrouping(Grouping):
         self._memory: KeyMemory = memory
 
     def _remembered_for(self) -> Any:
-        """What it depends on, beside the key, what is remembered."""
+        """What the remembered value depends on besides the key."""
         return len(self.targets)
 
     @abstractmethod
     def _compute(self, hashed: int) -> Any:
-        """What to remember of a key, from its hash."""
+        """The value to remember for a key, from its hash."""
 
     def _compute_all(self, hashes: list[int]) -> list[Any]:
         return list(map(self._compute, hashes))
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
-        """Each row where its key goes: no rows are made."""
+        """Each row to the target of its key, without making rows."""
         from ..column_split import dealt  # pyarrow and NumPy: only where there are columns
 
         hashes = self.hashes_of(batch)
-        if len(self.targets) == 1:  # the keys were hashed all the same: a bad one must not pass for want of a choice
+        if len(self.targets) == 1:  # the keys were still hashed: an invalid key must be an error here too
             return [(self.targets[0], batch)]
         return dealt(batch, None, self.places(hashes), self.targets)
 
@@ -82,11 +82,11 @@ class KeyedGrouping(Grouping):
             raise
 
     def places(self, hashes: Any) -> Any:
-        """The place among `targets` of the target of each of many hashes, as int64."""
+        """The index in `targets` of the target of each hash, as int64."""
         return self._compute(hashes).astype("int64")
 
     def _lookup(self, rows: Sequence[Row]) -> list[Any]:
-        """What is remembered of each row's key."""
+        """The remembered value of each row's key."""
         try:
             return self._memory.find(list(map(self._key, rows)))
         except (TypeError, UnhashableKeyError) as error:  # TypeError: the dict could not hash the key
@@ -96,21 +96,21 @@ class KeyedGrouping(Grouping):
             raise refusal from error
 
     def _lookup_values(self, values: Sequence[Any]) -> list[Any]:
-        """The same where each value is its row's only one."""
+        """The same for rows with a single value."""
         try:
             return self._memory.find(values)
         except (TypeError, UnhashableKeyError):
-            return self._lookup([(value,) for value in values])  # raises, naming the row
+            return self._lookup([(value,) for value in values])  # raises, with the index of the row
 
     def _lookup_one(self, rows: Sequence[Row]) -> Any:
-        """The same for a batch of one: what low load looks like."""
+        """The same for a batch of one row, as at low load."""
         try:
             return self._memory.find_one(self._key(rows[0]))
         except (TypeError, UnhashableKeyError):
             return self._lookup(rows)[0]
 
     def _refusal(self, rows: Sequence[Row]) -> UnhashableKeyError | None:
-        """The error that names the first row whose key has no hash, and the field."""
+        """The error for the first row whose key has no hash, with the field."""
         for i, row in enumerate(rows):
             key = self._key(row)
             for name, value in zip(self.key_fields, (key,) if self._single else key, strict=True):
@@ -122,13 +122,13 @@ class KeyedGrouping(Grouping):
         return None
 
     def refusal(self, name: str, culprit: object) -> UnhashableKeyError:
-        """The error that names this field, and the value to blame."""
+        """The error with this field and the value without a hash."""
         where = f"field {name!r} of stream {self.stream.stream!r} of {self.stream.component!r}, a key of"
         return UnhashableKeyError(culprit, f"{where} {self.context.consumer!r},")
 
 
 def _culprit(value: Any) -> tuple[Any] | None:
-    """The value (in a tuple of one) that is to blame if this one has no stable hash."""
+    """The inner value (in a tuple of one) because of which this one has no stable hash; None if it has one."""
     try:
         value_hash(value)
         hash(value)

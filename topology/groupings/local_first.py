@@ -1,4 +1,4 @@
-"""Local first: a shuffle among near tasks while one of them has room, else among all. JStorm: LocalFirstGrouper."""
+"""Local first: a shuffle among near tasks while one has free capacity, else among all. JStorm: LocalFirstGrouper."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..tuples import Row
 from .base import GroupingContext
 from .shares import Share
 from .shuffle import ShuffleGrouping
-from .spreading import Rest, Room, Spreading
+from .spreading import FreeCapacity, Rest, Spreading
 
 
 class LocalFirstGrouping(Spreading):
-    """Shuffle among the targets in the same worker while one has room, else the same node, else all."""
+    """Shuffle among the targets in the same worker while one has free capacity, else the same node, else all."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
-        """Make one shuffle for each ring of targets."""
+        """Make one shuffle for each ring (worker, node, all) of targets."""
         super().prepare(context, stream, targets)
         rings = [
             [target for target in targets if target in context.local],
@@ -30,22 +30,24 @@ class LocalFirstGrouping(Spreading):
             self._rings.append(shuffle)
 
     def choose(self, values: Row) -> Sequence[int]:
-        """The next target of the nearest ring that has room."""
+        """The next target of the nearest ring with free capacity."""
         return (self.split((values,), None)[0][0],)
 
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """Deal to the nearest ring that has room; what it does not take is the rest, also if a wider one would."""
+    def deal(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+    ) -> tuple[list[Share], Rest | None]:
+        """Deal to the nearest ring with free capacity; rows that do not fit there are the rest."""
         for ring in self._rings[:-1]:
-            if any(room(target) > 0 for target in ring.targets):
-                return ring.deal(rows, marks, room)
-        return self._rings[-1].deal(rows, marks, room)
+            if any(free(target) > 0 for target in ring.targets):
+                return ring.deal(rows, marks, free)
+        return self._rings[-1].deal(rows, marks, free)
 
-    def place(self, room: Room) -> int | None:
+    def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns."""
         for ring in self._rings[:-1]:
-            if any(room(target) > 0 for target in ring.targets):
-                return ring.place(room)
-        return self._rings[-1].place(room)
+            if any(free(target) > 0 for target in ring.targets):
+                return ring.place(free)
+        return self._rings[-1].place(free)
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """To the nearest ring with a target below its high mark; when there is none, to all."""

@@ -1,4 +1,4 @@
-"""None: any task that has room, drawn at random for each row. Storm: none grouping."""
+"""None: any task with free capacity, drawn at random for each row. Storm: none grouping."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from typing import Any
 
 from ..tuples import Row
 from .shares import Share, share_each
-from .spreading import Rest, Room, Spreading
+from .spreading import FreeCapacity, Rest, Spreading
 
 
 class NoneGrouping(Spreading):
-    """The emitter does not care: for each row a random one of the targets that have room."""
+    """For each row a random target with free capacity."""
 
     def choose(self, values: Row) -> Sequence[int]:
         """Any target."""
         return (self.split((values,), None)[0][0],)
 
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
+    def deal(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+    ) -> tuple[list[Share], Rest | None]:
         """Any target for each row."""
-        rooms = {target: found for target in self.targets if (found := room(target)) > 0}
+        capacities = {target: found for target in self.targets if (found := free(target)) > 0}
         count, rng = len(rows), self.context.rng
-        takers = list(rooms)
-        if len(self.targets) == 1 and count and rooms and rooms[takers[0]] >= count:
+        takers = list(capacities)
+        if len(self.targets) == 1 and count and capacities and capacities[takers[0]] >= count:
             return [(takers[0], rows, marks)], None
         picks: list[int] = []
         while takers and len(picks) < count:
-            some = min(count - len(picks), min(rooms.values()))  # so many fit wherever they go
+            some = min(count - len(picks), min(capacities.values()))  # this many fit into any of them
             drawn = rng.choices(takers, k=some)
             picks += drawn
             for target in drawn:
-                rooms[target] -= 1
-            rooms = {target: left for target, left in rooms.items() if left}
-            takers = list(rooms)
+                capacities[target] -= 1
+            capacities = {target: left for target, left in capacities.items() if left}
+            takers = list(capacities)
         dealt = len(picks)
         if dealt == count:
             return share_each(picks, rows, marks), None

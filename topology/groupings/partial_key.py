@@ -1,4 +1,4 @@
-"""Partial key: equal keys go to one of two tasks, the one that is used less.
+"""Partial key: equal keys go to one of two tasks, the less used one.
 
 Storm: PartialKeyGrouping (M. A. U. Nasir et al., "The power of both choices", ICDE 2015). The two candidates are always
 distinct (Storm 1 may draw the same twice, Storm 2 does not).
@@ -15,14 +15,14 @@ from ..tuples import Row
 from .base import GroupingContext
 from .keyed import KeyedGrouping
 from .shares import Share, share_each
-from .spreading import ENDLESS, ColumnDeal, Rest, Room, Spreading
+from .spreading import UNLIMITED, ColumnDeal, FreeCapacity, Rest, Spreading
 
 
 class PartialKeyGrouping(KeyedGrouping, Spreading):
     """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
 
-    One that has no room is passed over while the other has some; a row for which both have none waits for either.
-    A key that is very frequent is shared by two tasks; the consumer's counts must be added up downstream.
+    A full candidate is skipped while the other has free capacity; if both are full, the row waits for either.
+    A very frequent key is shared by two tasks; the consumer's counts must be added up downstream.
     """
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
@@ -41,7 +41,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return (self.targets[first], self.targets[second])
 
     def candidates(self, hashed: Any) -> tuple[Any, Any]:
-        """The places of the two candidates of a hash (or of each of an array of them), of more than one target."""
+        """The indices of the two candidates of a hash (or of each hash of an array), for more than one target."""
         count = len(self.targets)
         first = hashed % count
         second = hashed // count % (count - 1)
@@ -51,42 +51,44 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         """The less used of the two candidates."""
         return (self.split((values,), None)[0][0],)
 
-    def deal(self, rows: Sequence[Row], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """Shares by the less used candidate of each row's key that has room."""
+    def deal(
+        self, rows: Sequence[Row], marks: Sequence[Any] | None, free: FreeCapacity
+    ) -> tuple[list[Share], Rest | None]:
+        """Shares by the less used candidate of each row's key with free capacity."""
         pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
-        return self._by_pairs(pairs, rows, marks, room)
+        return self._by_pairs(pairs, rows, marks, free)
 
     def deal_values(
-        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Room
+        self, values: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
-        """The same where each value is its row's only one."""
-        return self._by_pairs(self._lookup_values(values), values, marks, room)
+        """The same for rows with a single value."""
+        return self._by_pairs(self._lookup_values(values), values, marks, free)
 
     def places(self, hashes: Any) -> Any:
         """The less used candidate of each hash."""
         return self._less_used(*self.candidates(hashes), [True] * len(self.targets))
 
-    def deal_columns(self, rows: ColumnRows, room: Room) -> ColumnDeal | None:
-        """Shares of a batch for those of several targets that have room; what waits may go to either candidate."""
+    def deal_columns(self, rows: ColumnRows, free: FreeCapacity) -> ColumnDeal | None:
+        """Shares of a batch for targets with free capacity; waiting rows may go to either candidate."""
         import numpy as np
 
-        from ..column_split import Waits, dealt, rows_at
+        from ..column_split import WaitingRows, dealt, rows_at
 
         batch, targets = rows.batch, self.targets
         firsts, seconds = (found.astype(np.int64) for found in self.candidates(self.hashes_of(batch)))
-        places = self._less_used(firsts, seconds, [room(target) > 0 for target in targets])
+        places = self._less_used(firsts, seconds, [free(target) > 0 for target in targets])
         now = np.flatnonzero(places >= 0)
         if len(now) == len(places):
             return dealt(batch, None, places, targets), None
         waits = np.flatnonzero(places < 0)
         shares = dealt(batch, now, places[now], targets) if len(now) else []
         left = ColumnRows(rows_at(batch, waits), rows.bare)
-        return shares, Waits(left, firsts[waits], seconds[waits], targets)
+        return shares, WaitingRows(left, firsts[waits], seconds[waits], targets)
 
-    def _less_used(self, firsts: Any, seconds: Any, has_room: Sequence[bool]) -> Any:
-        """For each row the place of its target: the rows of a pair of candidates are dealt so that both end level.
+    def _less_used(self, firsts: Any, seconds: Any, has_capacity: Sequence[bool]) -> Any:
+        """For each row the index of its target: rows of a pair of candidates are dealt so that both are equally used.
 
-        If one of them has no room, the rows go to the other; if neither has, the place is -1.
+        If one of them is full, the rows go to the other; if both are full, the index is -1.
         """
         import numpy as np
 
@@ -98,11 +100,11 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
             first, second = divmod(pair, count)
             one, other = targets[first], targets[second]
-            if has_room[first] and has_room[second]:
-                # Level, with a tie to the first; no fewer than none, no more than all.
+            if has_capacity[first] and has_capacity[second]:
+                # Equal use, with a tie to the first; at least none and at most all rows.
                 ahead = min(max((used[other] - used[one] + len(rows) + 1) // 2, 0), len(rows))
-            elif has_room[first] or has_room[second]:
-                ahead = len(rows) if has_room[first] else 0
+            elif has_capacity[first] or has_capacity[second]:
+                ahead = len(rows) if has_capacity[first] else 0
             else:
                 continue
             places[rows[:ahead]], places[rows[ahead:]] = first, second
@@ -111,7 +113,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return places
 
     def took(self, target: int, count: int) -> None:
-        """A target has taken rows of the rest: it was used so often."""
+        """A target has taken rows of the rest: count them as its use."""
         self.used[target] += count
 
     def _by_pairs(
@@ -119,17 +121,17 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         pairs: list[tuple[int, int]],
         items: Sequence[Any],
         marks: Sequence[Any] | None,
-        room: Room,
+        free: FreeCapacity,
     ) -> tuple[list[Share], Rest | None]:
         if not items:
             return [], None
-        # The keys were looked up all the same: a bad one must not pass for want of a choice.
-        if len(self.targets) == 1 and room(self.targets[0]) >= len(items):
+        # The keys were still looked up: an invalid key must be an error here too.
+        if len(self.targets) == 1 and free(self.targets[0]) >= len(items):
             return [(self.targets[0], items, marks)], None
         used = self.used
-        rooms = {target: room(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
+        capacities = {target: free(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
         chosen = []
-        if min(rooms.values()) >= len(items):
+        if min(capacities.values()) >= len(items):
             for first, second in pairs:
                 target = first if used[first] <= used[second] else second
                 used[target] += 1
@@ -138,10 +140,10 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         left: list[int] = []
         for i, (first, second) in enumerate(pairs):
             target, other = (first, second) if used[first] <= used[second] else (second, first)
-            if rooms[target] <= 0:
+            if capacities[target] <= 0:
                 target = other
-            if rooms[target] > 0:
-                rooms[target] -= 1
+            if capacities[target] > 0:
+                capacities[target] -= 1
                 used[target] += 1
                 chosen.append(target)
             else:
@@ -154,7 +156,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return share_each(chosen, [items[i] for i in dealt], _at(marks, dealt)), rest
 
     def _below_mark(self, target: int) -> int:
-        return ENDLESS  # on an edge on which nothing waits, rows go by use alone
+        return UNLIMITED  # on an edge without waiting, only the use counts
 
 
 def _at(marks: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:

@@ -1,11 +1,11 @@
-"""Pieces: how many rows of a shuffle one target is dealt before it is the next one's turn.
+"""Pieces: how many rows of a shuffle go to one target before the next one.
 
     rows r0 r1 r2 │ r3 r4 r5 │ r6 …      pieces of three: one target each, the last one goes on with the next batch
          target b │ target a │ target c
 
-1. A piece is about PIECE_S of a target's work, as the targets measure it (the median of them): one row where a row
-   takes as long, or nothing has been measured. So what a turn sends to many tasks is not a segment of one row for each,
-   whose own price is that of twenty rows; and no task waits long because another one has its piece.
+1. A piece is about PIECE_S of a target's work, as the targets measure it (their median): one row if a row takes longer,
+   or if nothing has been measured. So a turn that sends to many tasks does not send each a segment of one row, which
+   costs as much as twenty rows; and no task waits long while another one gets its piece.
 2. The size is the same for all pieces of a round.
 """
 
@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 PIECE_S: Final = 0.001
-"""Of work."""
+"""Seconds of work."""
 
 MOST: Final = 256
-"""Rows: what a turn and a tree have."""
+"""Rows: as many as a turn and a tree have."""
 
 FASTEST_S: Final = 1e-8
-"""No bolt is as fast: a clock that says so stands still."""
+"""No bolt is this fast: a clock that says so stands still."""
 
 
 def piece_size(targets: Sequence[int], row_s: Callable[[int], float]) -> int:
@@ -30,8 +30,8 @@ def piece_size(targets: Sequence[int], row_s: Callable[[int], float]) -> int:
     return max(1, min(MOST, int(PIECE_S / median_s))) if median_s > FASTEST_S else 1
 
 
-class Parts:
-    """Rows and their marks, and what of them goes to whom: in one piece or in several."""
+class ShareParts:
+    """Rows and their marks, and the parts of them for each target."""
 
     __slots__ = ("_marks", "_parts", "_rows")
 
@@ -41,11 +41,11 @@ class Parts:
         self._parts: dict[int, list[slice]] = {}
 
     def add(self, target: int, start: int, stop: int) -> None:
-        """These rows are for this target."""
+        """Add these rows to the share of the target."""
         self._parts.setdefault(target, []).append(slice(start, stop))
 
     def shares(self) -> list[tuple[int, Sequence[object], Sequence[object] | None]]:
-        """One for each target that gets rows, which are in order."""
+        """One share for each target that gets rows, which keep their order."""
         rows, marks = self._rows, self._marks
         return [
             (target, _joined(rows, parts), None if marks is None else _joined(marks, parts))

@@ -1,7 +1,7 @@
-"""Shares: what a grouping gives to each target of a batch of rows, with the marks that belong to the rows.
+"""Shares: the rows of a batch for each target, with the marks of these rows.
 
-1. `share_out` and `share_each` make one share a target; its rows are in the order in which they were given.
-2. Marks may be dealt when the receiver asks for them (`DealtMarks`): many receivers never do.
+1. `share_out` and `share_each` make one share a target; its rows keep their order.
+2. Marks may be split when the receiver first uses them (`DealtMarks`): many receivers never do.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Share = tuple[int, Sequence[Any], Sequence[Any] | None]
 
 
 class DealtMarks:
-    """The marks of a batch that was dealt to targets, dealt only when somebody asks for them.
+    """The marks of a batch that was split, split only when they are first used.
 
-    A bolt that emits nothing and fails nothing never does, and dealing marks costs as much as dealing rows.
+    A bolt that emits nothing and fails nothing never uses them, and splitting marks costs as much as splitting rows.
     """
 
     __slots__ = ("_dealt", "_marks", "_n_targets", "_places")
@@ -34,7 +34,7 @@ class DealtMarks:
         return _MarksShare(self, place)
 
     def of(self, place: int) -> list[Any]:
-        """The same as a list; deals all of them the first time."""
+        """The same as a list; splits all marks at the first call."""
         if self._dealt is None:
             dealt: list[list[Any]] = [[] for _ in range(self._n_targets)]
             for mark, at in zip(self._marks, self._places, strict=True):
@@ -45,7 +45,7 @@ class DealtMarks:
 
 
 class _MarksShare(Sequence[Any]):
-    """One target's marks, or a part of them: a share that is too heavy for a mailbox is cut, and that asks for none."""
+    """One target's marks, or a part of them: cutting a share that is too heavy for a mailbox does not use the marks."""
 
     __slots__ = ("_dealt", "_part", "_place")
 

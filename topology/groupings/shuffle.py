@@ -1,22 +1,22 @@
-"""Shuffle: rows are spread evenly over the targets that have room, whatever the rows hold.
+"""Shuffle: rows are distributed evenly over the targets with free capacity, whatever their values.
 
-A round deals one row to each target, in an order drawn anew for each round. A batch is dealt like this (3 targets, a
+A round deals one row to each target, in an order that is drawn for each round. A batch is dealt like this (3 targets, a
 round of which one target was left):
 
     rows   r0 │ r1 r2 r3 │ r4 r5 r6 │ r7
            ╰─ end of the old round   ╰─ start of a new one; its rest is dealt by the next call
                ╰─ whole rounds, each permuted in one step
 
-1. Over k·n rows from one emitter every one of n targets gets exactly k, however the rows were cut into batches, as long
-   as all targets have room. Where rows take the targets far less than a millisecond, a round deals a piece of several
-   rows to each (pieces.py): it is even over k·n pieces.
-2. A target without room loses its turns while another one has room.
-3. What no target has room for is the rest: it is bound to no target (`Spreading`).
-4. A batch of columns counts as one row of a round of single rows, whatever it holds (`place`).
-5. Orders come from a table, drawn once for all emitters of a process; each round of each of them draws its entry.
+1. Of k·n rows from one emitter each of n targets gets exactly k, however the rows were cut into batches, as long as all
+   targets have free capacity. If the targets need far less than a millisecond for a row, a round deals a piece of
+   several rows to each (pieces.py): it is even over k·n pieces.
+2. A full target loses its turns while another one has free capacity.
+3. Rows that fit nowhere are the rest, which may go to any target (`Spreading`).
+4. A batch of columns counts as one row of a round of single rows, whatever its size (`place`).
+5. Orders come from a table, drawn once for all emitters of a process; each round of each emitter draws an entry.
 
-Storm: ShuffleGrouping (round robin over a shuffled list). Room is ours; Storm's LoadAwareShuffleGrouping learns of load
-by messages once a second (depart).
+Storm: ShuffleGrouping (round robin over a shuffled list). Using free capacity is ours; Storm's
+LoadAwareShuffleGrouping gets the load in messages once a second (depart).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 from ..streams import StreamId
 from ..tuples import Row
 from .base import GroupingContext
-from .pieces import Parts, piece_size
+from .pieces import ShareParts, piece_size
 from .shares import Share, share_each
-from .spreading import Rest, Room, Spreading
+from .spreading import FreeCapacity, Rest, Spreading
 
 if TYPE_CHECKING:
     from random import Random
@@ -51,7 +51,7 @@ def _tables(targets: Sequence[int], rng: Random) -> _Tables:
 
 
 class ShuffleGrouping(Spreading):
-    """Round robin in a random order, redrawn each round."""
+    """Round robin in a random order, drawn for each round."""
 
     def prepare(self, context: GroupingContext, stream: StreamId, targets: Sequence[int]) -> None:
         """Draw the table of orders."""
@@ -59,9 +59,9 @@ class ShuffleGrouping(Spreading):
         self._rng = context.rng
         self._left: list[int] = []
         self._size = 1  # rows of a piece, in this round
-        self._more = self._to = 0  # so many rows are left of a piece, and for this target
-        # One table for all tasks of this process that emit to these targets: between a thousand tasks and a thousand,
-        # a table for each would be most of the start, and of the memory. Each draws for itself which entry is next.
+        self._more = self._to = 0  # rows left of a piece, and its target
+        # One table for all tasks of this process that emit to these targets: with a thousand tasks on both sides, a
+        # table for each would take most of the start time and memory. Each task draws its own next entry.
         tables: _Tables | None = context.shared.get((ShuffleGrouping, self.targets))
         if tables is None:
             tables = context.shared[ShuffleGrouping, self.targets] = _tables(self.targets, context.rng)
@@ -72,111 +72,114 @@ class ShuffleGrouping(Spreading):
         return (self.split((values,), None)[0][0],)
 
     def only_target(self) -> int | None:
-        """The one target that there is, if there is one."""
+        """The only target, if there is just one."""
         return self.targets[0] if len(self.targets) == 1 else None
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares for an edge on which nothing waits, or of one target."""
+        """Shares for an edge without waiting, or for a single target."""
         if len(self.targets) == 1:
             return [(self.targets[0], rows, marks)] if rows else []
         return super().split(rows, marks)
 
     split_values = split
 
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """Whole rounds while all have room, else round by round over those that have."""
+    def deal(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+    ) -> tuple[list[Share], Rest | None]:
+        """Whole rounds while all targets have free capacity, else round by round over those that have."""
         count = len(rows)
         if not count:
             return [], None
         if self._size > 1 or (count > len(self._left) and len(self.targets) > 1 and self._piece_size() > 1):
-            return self._in_pieces(rows, marks, room)
+            return self._in_pieces(rows, marks, free)
         if count == 1:
-            target = self._one(room)
+            target = self._one(free)
             return ([], Rest(rows, marks)) if target is None else ([(target, rows, marks)], None)
-        rooms = list(map(room, self.targets))
-        if min(rooms) >= count // len(rooms) + 2:  # nobody gets more than whole rounds, and a turn of those at the ends
-            return self._evenly(rows, marks), None
-        picks = self._around(count, dict(zip(self.targets, rooms, strict=True)))
+        capacities = list(map(free, self.targets))
+        # No target gets more than whole rounds and a turn of each of the rounds at the ends.
+        if min(capacities) >= count // len(capacities) + 2:
+            return self._split_evenly(rows, marks), None
+        picks = self._skipping_full(count, dict(zip(self.targets, capacities, strict=True)))
         dealt = len(picks)
         if dealt == count:
             return share_each(picks, rows, marks), None
         rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
         return share_each(picks, rows, marks) if dealt else [], rest
 
-    def place(self, room: Room) -> int | None:
+    def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns."""
-        return self._one(room)
+        return self._one(free)
 
     def _piece_size(self) -> int:
         return piece_size(self.targets, self.context.row_s)
 
     def _in_pieces(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
-        """Piece by piece to those that have room; the last piece goes on with the next batch."""
+        """Piece by piece to targets with free capacity; the last piece continues with the next batch."""
         count, n_targets = len(rows), len(self.targets)
-        rooms: dict[int, int] = {}
-        parts = Parts(rows, marks)
+        capacities: dict[int, int] = {}
+        parts = ShareParts(rows, marks)
         at = skipped = 0
         while at < count:
             if not self._more:
-                if skipped >= 2 * n_targets:  # among so many is a whole round
+                if skipped >= 2 * n_targets:  # these contain a whole round
                     break
                 if not self._left:
                     self._left = self._orders[self._rng.getrandbits(8)].copy()
                     self._size = self._piece_size()
                 self._to, self._more = self._left.pop(), self._size
             target = self._to
-            free = rooms[target] if target in rooms else room(target)
-            some = min(self._more, free, count - at)
+            capacity = capacities[target] if target in capacities else free(target)
+            some = min(self._more, capacity, count - at)
             if some <= 0:
                 self._more = 0
                 skipped += 1
                 continue
             parts.add(target, at, at + some)
-            rooms[target] = free - some
+            capacities[target] = capacity - some
             self._more -= some
             at += some
             skipped = 0
         return parts.shares(), None if at == count else Rest(rows[at:], None if marks is None else marks[at:])
 
-    def _one(self, room: Room) -> int | None:
+    def _one(self, free: FreeCapacity) -> int | None:
         """The target of one row."""
         left = self._left
         for place in range(len(left) - 1, -1, -1):
-            if room(target := left[place]) > 0:
+            if free(target := left[place]) > 0:
                 del left[place:]
                 return target
         if len(self.targets) == 1:
-            return self.targets[0] if room(self.targets[0]) > 0 else None
+            return self.targets[0] if free(self.targets[0]) > 0 else None
         order = self._orders[self._rng.getrandbits(8)]
         for place in range(len(order) - 1, -1, -1):
-            if room(target := order[place]) > 0:
+            if free(target := order[place]) > 0:
                 self._left = order[:place]
                 return target
         return None
 
-    def _around(self, count: int, rooms: dict[int, int]) -> list[int]:
-        """The targets of the first of the next rows, as many as there is room for."""
+    def _skipping_full(self, count: int, capacities: dict[int, int]) -> list[int]:
+        """The targets of the next rows, as many as fit."""
         picks: list[int] = []
         left = self._left
-        takers = [target for target, room in rooms.items() if room > 0]
+        takers = [target for target, capacity in capacities.items() if capacity > 0]
         while takers and len(picks) < count:
             if not left:
                 left = takers.copy()
                 self._rng.shuffle(left)
             target = left.pop()
-            room = rooms[target]
-            if room > 0:
+            capacity = capacities[target]
+            if capacity > 0:
                 picks.append(target)
-                rooms[target] = room - 1
-                if room == 1:
+                capacities[target] = capacity - 1
+                if capacity == 1:
                     takers.remove(target)
         self._left = left
         return picks
 
     def _picks(self, count: int) -> list[int]:
-        """The targets of the next rows, when nobody is skipped."""
+        """The targets of the next rows if no target is skipped."""
         left = self._left
         while len(left) < count:
             left = self._orders[self._rng.getrandbits(8)] + left  # dealt from the end
@@ -184,8 +187,8 @@ class ShuffleGrouping(Spreading):
         self._left = left[:at]
         return left[at:][::-1]
 
-    def _evenly(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """Many rows: whole rounds are permuted and turned into columns in C; only the ends are dealt one by one."""
+    def _split_evenly(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+        """Many rows: whole rounds are permuted and transposed in C; only the ends are dealt one by one."""
         if len(self.targets) == 1:
             return [(self.targets[0], rows, marks)]
         if len(rows) < _FEW:
@@ -199,13 +202,13 @@ class ShuffleGrouping(Spreading):
         targets = self._picks(head)
         ends = [*range(head), *range(end, len(rows))]
         targets += self._picks(tail)
-        shares = self._whole(rows, drawn, head, end, targets, ends)
+        shares = self._whole_rounds(rows, drawn, head, end, targets, ends)
         if marks is None:
             return [(target, shares[target], None) for target in self.targets]
-        share_marks = self._whole(marks, drawn, head, end, targets, ends)
+        share_marks = self._whole_rounds(marks, drawn, head, end, targets, ends)
         return [(target, shares[target], share_marks[target]) for target in self.targets]
 
-    def _whole(
+    def _whole_rounds(
         self, items: Sequence[Any], drawn: bytes, head: int, end: int, targets: list[int], ends: list[int]
     ) -> dict[int, list[Any]]:
         """Items by target: whole rounds between `head` and `end`, and the ends that were dealt one by one."""

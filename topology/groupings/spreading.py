@@ -1,4 +1,4 @@
-"""Spreading: groupings that leave a choice, so that what a full target cannot take may go to another one."""
+"""Spreading: groupings with a choice of targets, so that rows that do not fit into a full one may go to another."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 ColumnDeal = tuple[list[tuple[int, Any]], "ColumnChoices | None"]
 """A RecordBatch for each target that gets rows, and the rows that wait."""
 
-Room = Callable[[int], int]
-"""How many rows a target takes now."""
+FreeCapacity = Callable[[int], int]
+"""How many rows a target accepts now."""
 
-ENDLESS: Final = 1 << 60
-"""Room for any number of rows."""
+UNLIMITED: Final = 1 << 60
+"""Capacity for any number of rows."""
 
 
 class Rest(NamedTuple):
-    """Rows that no target has room for now. `choices`: the targets that may take each of them; None: any target."""
+    """Rows that fit nowhere now. `choices`: the possible targets of each of them; None: any target."""
 
     rows: Sequence[Any]
     marks: Sequence[Any] | None
@@ -31,26 +31,28 @@ class Rest(NamedTuple):
 
 
 class Spreading(Grouping):
-    """A grouping that leaves a choice: what a full target cannot take may go to another one.
+    """A grouping with a choice of targets: rows that do not fit into a full one may go to another.
 
-    1. `deal` gives a target no more rows than it has room for, and what no target takes is the rest: with `choices`
-       rows here and there, without them the last ones. So each target gets its rows in the order in which they came.
-    2. The emitter keeps the rest (see `tasks.waiting`); whichever target of the choice has room first takes of it.
+    1. `deal` gives a target no more rows than its free capacity; rows that fit nowhere are the rest: with `choices` any
+       of the rows, without them the last ones. So each target gets its rows in their order.
+    2. The emitter keeps the rest (see tasks/emit/waiting.py); the first possible target with free capacity takes it.
     """
 
     @abstractmethod
-    def deal(self, rows: Sequence[Any], marks: Sequence[Any] | None, room: Room) -> tuple[list[Share], Rest | None]:
-        """One share for each target that gets rows, and the rest. `room(target)`: how many rows it takes now."""
+    def deal(
+        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+    ) -> tuple[list[Share], Rest | None]:
+        """One share for each target that gets rows, and the rest. `free(target)`: how many rows it accepts now."""
 
     def deal_values(
-        self, values: Sequence[Any], marks: Sequence[Any] | None, room: Room
+        self, values: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
-        """The same for a stream of one field, whose tuples travel as bare values."""
-        return self.deal(values, marks, room)  # most of them look into no row
+        """The same for a stream of one field, whose tuples are sent as bare values."""
+        return self.deal(values, marks, free)  # most groupings do not read the rows
 
-    def place(self, room: Room) -> int | None:
-        """The target of a batch of columns, which is not split; None: there is no room."""
-        shares, _ = self.deal([()], None, room)
+    def place(self, free: FreeCapacity) -> int | None:
+        """The target of a batch of columns, which is not split; None: all targets are full."""
+        shares, _ = self.deal([()], None, free)
         return shares[0][0] if shares else None
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
@@ -58,8 +60,8 @@ class Spreading(Grouping):
         ((target, _, _),) = self.split([()], None)
         return [(target, batch)]
 
-    def deal_columns(self, rows: ColumnRows, room: Room) -> ColumnDeal | None:
-        """Shares of a batch of columns for targets that have room, and the rest.
+    def deal_columns(self, rows: ColumnRows, free: FreeCapacity) -> ColumnDeal | None:
+        """Shares of a batch of columns for targets with free capacity, and the rest.
 
         None: the batch is not split, so that it goes to one target (`place`).
         """
@@ -69,18 +71,18 @@ class Spreading(Grouping):
         """A target has taken rows of the rest."""
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
-        """Shares for an edge on which nothing waits: to those below their high mark if there are any, else to all."""
+        """Shares for an edge without waiting: to targets below their high mark if there are any, else to all."""
         shares, rest = self.deal(rows, marks, self._below_mark)
-        return shares if rest is None else self.deal(rows, marks, _endless)[0]
+        return shares if rest is None else self.deal(rows, marks, _unlimited)[0]
 
     def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
         """The same for a stream of one field."""
         shares, rest = self.deal_values(rows, marks, self._below_mark)
-        return shares if rest is None else self.deal_values(rows, marks, _endless)[0]
+        return shares if rest is None else self.deal_values(rows, marks, _unlimited)[0]
 
     def _below_mark(self, target: int) -> int:
-        return 0 if self.context.is_high(target) else ENDLESS
+        return 0 if self.context.is_high(target) else UNLIMITED
 
 
-def _endless(target: int) -> int:
-    return ENDLESS
+def _unlimited(target: int) -> int:
+    return UNLIMITED
