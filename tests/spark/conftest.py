@@ -22,6 +22,7 @@ FAST = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
+    "spark.sql.ansi.enabled": "true",  # as it is unless set from PySpark 4.0 on
     "spark.log.level": "ERROR",
 }
 """Settings that make a session start soon."""

@@ -72,7 +72,16 @@ class Job:
 
 
 @pytest.fixture
-def job(spark: Any, tmp_path: Path) -> Job:
+def data_sources(java: None) -> None:
+    """The test is skipped where Spark has none in Python."""
+    from aiostorm.spark.needs import version
+
+    if version() < (4, 0):
+        pytest.skip("PySpark 3.5 has no data sources in Python")
+
+
+@pytest.fixture
+def job(data_sources: None, spark: Any, tmp_path: Path) -> Job:
     in_thread(register, spark)
     return Job(spark, tmp_path)
 
@@ -119,7 +128,7 @@ async def test_columns_are_chosen_by_the_reader(job: Job) -> None:
         assert await job.do(lambda: job.spark.read.parquet(str(job.path / "read")).columns) == ["n"]
 
 
-def test_spark_finds_it_without_registering(spark: Any, tmp_path: Path) -> None:
+def test_spark_finds_it_without_registering(data_sources: None, spark: Any, tmp_path: Path) -> None:
     """And so it does in a session that somebody registers it in all the same."""
 
     def load_it(session: Any) -> None:
@@ -172,7 +181,7 @@ def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch)
         register(None)
 
 
-def test_a_type_that_arrow_has_not_is_said(java: None) -> None:
+def test_a_type_that_arrow_has_not_is_said(data_sources: None) -> None:
     from aiostorm.spark.datasource import api as datasource_api
     from aiostorm.spark.needs import require
 
