@@ -1,8 +1,8 @@
-"""Completing: when a topology has ended, and all of it was processed, its components hear so, one by one.
+"""Completing: when a topology has ended with all messages processed, its components are notified, one by one.
 
     wait_finished: finished ─► the tasks end ─► nothing failed? ─► component.completed(…), in a thread
 
-What a component raises there is a problem of the topology, and keeps no other from hearing it.
+If a component raises, that is a problem of the topology, and the other components are still notified.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ log = logging.getLogger("aiostorm.cluster")
 
 
 def is_whole(metrics: TopologyMetrics) -> bool:
-    """Was every message processed in the end? Asked of a topology that has finished."""
+    """Were all messages of a finished topology processed?"""
     spouts = [c for c in metrics.values() if c.kind == "spout"]
-    given_up = sum(c.failed - c.replayed - c.forgotten for c in spouts)  # dead letters are among these
+    given_up = sum(c.failed - c.replayed - c.forgotten for c in spouts)  # includes dead letters
     return given_up <= 0 and not sum(c.pending for c in spouts)
 
 
 async def complete(name: str, specs: Iterable[ComponentSpec]) -> list[NotCompletedError]:
-    """Tell those that want to hear it; what went wrong."""
+    """Notify the components that have `on_complete`; returns the errors."""
     problems = []
     for spec in specs:
-        if isinstance(spec.template, Component) and not _hears(spec.template):
+        if isinstance(spec.template, Component) and not _knows(spec.template):
             continue
         try:
             component = spec.create()
-            if _hears(component):
+            if _knows(component):
                 await asyncio.to_thread(component.completed, Completion(name, spec.id, spec.parallelism))
-        except Exception as error:  # the user's code
+        except Exception as error:  # of user code
             log.error("topology %s: %s: %s", name, spec.id, error, exc_info=log.isEnabledFor(logging.DEBUG))
             problems.append(NotCompletedError(f"{spec.kind} {spec.id!r}: {error}"))
     return problems
 
 
-def _hears(component: Component) -> bool:
+def _knows(component: Component) -> bool:
     return type(component).completed is not Component.completed

@@ -1,21 +1,21 @@
-"""Idle: has a topology that is spread over several workers nothing left to do? Pure: rounds of reports in, yes out.
+"""Idle: is there nothing left to do in a topology on several workers? Pure: rounds of reports in, a decision out.
 
     round 1:  every worker is asked, every worker answers      round 2: the same, after the last answer of round 1
-    both rounds say the same, all are quiet, and what a has sent b, b has received from a  ─►  yes
+    both rounds are equal, all workers are quiet, and b has received all that a has sent to b  ─►  idle
 
-1. A report is made in one step of the worker's loop: quiet or not, its activity (a count that grows with whatever it
-   does), and for each peer what it has sent and received so far, counted per life of both.
-2. Of a round all reports are made after all of the round before.
-3. A worker that was started again, or is missing, is a change: two more rounds.
+1. A worker makes its report in one step of its event loop: quiet or not, its activity (a counter that grows with all
+   that it does), and for each peer the numbers sent and received, counted for each pair of processes.
+2. All reports of a round are made after all reports of the previous round.
+3. A worker that was restarted or is missing is a change: two more rounds are needed.
 
-Why yes is right. Let t be a moment between the rounds. Each worker was quiet at its first report, is at its second, and
-its activity is the same: it has done nothing in between, so at t it was as it reported. This holds for all of them at
-the one moment t. What was on its way from a to b at t is what a had sent less what b had received: nothing. So at t all
-were quiet at once and nothing was under way, and only a spout that changes its mind, or time, begins something new.
-Sums alone would not do: what is lost on one way could be made up for by what comes twice on another.
+Why this is right: let t be a moment between the rounds. Each worker was quiet at its first report and at its second,
+with the same activity: it has done nothing in between, so at t it was as it reported. This holds for all workers at the
+same moment t. What was under way from a to b at t is what a had sent less what b had received: nothing. So at t all
+workers were quiet and nothing was under way; only a spout with new data, or a timer, starts new work. Sums alone would
+not be enough: a loss on one way could be hidden by a repetition on another.
 
-From: Mattern, "Algorithms for distributed termination detection" (1987), the four counter method; there a worker is
-only made active by a message, and no activity is counted. Our spouts wake up by themselves.
+From: Mattern, "Algorithms for distributed termination detection" (1987), the four counter method. There only a message
+makes a worker active, and no activity is counted; our spouts become active by themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class IdleReport:
-    """What one worker says of itself. `life` is another one for each process of that name."""
+    """The report of one worker. `life` differs for each process with that name."""
 
     worker: str
     life: int
@@ -37,14 +37,14 @@ class IdleReport:
 
 
 class DistributedIdleDetector:
-    """Takes the rounds of one question. `workers`: who must answer."""
+    """Compares the rounds of one question. `workers`: all must answer."""
 
     def __init__(self, workers: Collection[str]) -> None:
         self._workers = frozenset(workers)
         self._last: dict[str, IdleReport] = {}
 
     def round(self, reports: Collection[IdleReport]) -> bool:
-        """Take a whole round. True: at a moment between it and the one before nothing moved."""
+        """Take a complete round. True: there was an idle moment between it and the previous one."""
         now = {report.worker: report for report in reports}
         last, self._last = self._last, now
         return now == last and now.keys() == self._workers and all(r.quiet for r in reports) and _all_arrived(now)

@@ -10,20 +10,20 @@ class TopologyFailedError(AiostormError):
 
 
 class TopologyKilledError(AiostormError):
-    """The topology was killed while somebody waited for it, or something was asked of it afterwards."""
+    """The topology was killed while a caller waited for it, or before a call on it."""
 
 
 class WorkerError(AiostormError):
-    """A worker cannot do what it was told to, or is gone."""
+    """A worker has failed to execute a command, or has ended."""
 
 
 class WorkerTaskError(AiostormError):
-    """What a task in a worker has raised: its type and text are this one's text, its traceback is a note."""
+    """An error of a task in a worker: its type and text are this error's text, its traceback is a note."""
 
 
 class ControlError(AiostormError):
-    """A running topology of another process cannot be found or asked, or did not do what it was asked to."""
+    """A running topology of another process was not found, did not answer, or refused a request."""
 
 
 class NotCompletedError(AiostormError):
-    """A topology has ended well, but a component could not do what it does then."""
+    """A topology has finished, but a component failed in its last step."""

@@ -1,16 +1,16 @@
-"""Fingerprint: which code a topology is made of, so that a parent and its workers do not run different versions of it.
+"""Fingerprint: the code that a topology is made of, so that parent and workers cannot run different versions of it.
 
     target's module ─ imports at its top ─► modules of one's own, and their imports …: SHA-256 of each source
                                         ╰─► other packages: their versions
 
-1. One's own are modules with a source that is neither in site-packages nor Python's, nor ours. They are found by the
-   import statements that run when a module is imported: what is imported inside of functions may be loaded here and not
-   there, and says nothing.
-2. The same files give the same fingerprint, whatever else a process has loaded, and wherever the files are. Ends of
-   lines are the same for this.
-3. Only the fingerprint travels. Where it differs, the worker says what it has, and the parent what differs.
+1. User modules are modules whose source is neither in site-packages, nor Python's, nor aiostorm's. They are found by
+   the import statements at module level; imports inside functions may have run in one process only, so they are
+   ignored.
+2. The same files give the same fingerprint, whatever else a process has imported, and wherever the files are. Line
+   endings do not matter.
+3. Only the fingerprint is sent. If it differs, the worker sends its modules, and the parent reports the differences.
 
-From: a trial, in which a node with another constant in a module joined unnoticed.
+From: a trial in which a worker with another version of a module joined unnoticed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHOWN: Final = 20
 
 
 def code_of(text: str) -> dict[str, str]:
-    """What a target that has been imported is made of: module → digest of its source, package → its version."""
+    """The code of an imported target: module → digest of its source, package → version."""
     target = parse_target(text)
     found: dict[str, str] = {}
     root = _root(target)
@@ -65,17 +65,15 @@ def code_of(text: str) -> dict[str, str]:
 
 
 def fingerprint(code: Mapping[str, str]) -> str:
-    """Of all of it."""
+    """The digest of all entries."""
     lines = "\n".join(f"{name} {what}" for name, what in sorted(code.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """What is not the same, a line each."""
+    """The differences, one line each."""
     names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
-    lines = [
-        f"{name}: {here.get(name, 'not there')} here, {there.get(name, 'not there')} in the worker" for name in names
-    ]
+    lines = [f"{name}: {here.get(name, 'missing')} here, {there.get(name, 'missing')} in the worker" for name in names]
     return lines[:_SHOWN] + ([f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])
 
 
@@ -83,7 +81,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 
 def _root(target: Target) -> ModuleType | None:
-    """The module that a target names; it may be the program that runs."""
+    """The module of a target, which may be the running program."""
     main = sys.modules.get("__main__")
     if target.file:
         path = os.path.realpath(target.file)
@@ -97,7 +95,7 @@ def _root(target: Target) -> ModuleType | None:
 
 
 def _loaded(name: str) -> Iterator[ModuleType]:
-    """A module, if it is loaded, and the packages around it."""
+    """A module, if it is imported, and its parent packages."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         module = sys.modules.get(".".join(parts[:count]))
@@ -119,7 +117,7 @@ def _kind(module: ModuleType) -> str:
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # it has another name than its distribution
+    except importlib.metadata.PackageNotFoundError:  # the distribution has another name
         return str(getattr(sys.modules.get(package), "__version__", "of an unknown version"))
 
 
@@ -133,7 +131,7 @@ def _source(module: ModuleType) -> bytes | None:
     loader: Any = getattr(module, "__loader__", None)
     try:
         if hasattr(loader, "get_data"):
-            data: bytes = loader.get_data(file)  # of a zip, too
+            data: bytes = loader.get_data(file)  # also from a zip file
         else:
             with open(file, "rb") as opened:
                 data = opened.read()
@@ -144,7 +142,7 @@ def _source(module: ModuleType) -> bytes | None:
 
 @lru_cache(maxsize=4096)
 def _read(source: bytes, package: str) -> tuple[str, tuple[str, ...]]:
-    """Digest of a source, and the modules that it imports as it is imported."""
+    """The digest of a source, and the modules that it imports at module level."""
     digest = hashlib.sha256(source).hexdigest()[:_DIGITS]
     try:
         return digest, tuple(sorted(set(_imports(ast.parse(source).body, package))))

@@ -1,4 +1,4 @@
-"""Hosting: which tasks of a topology a worker has, and how it reaches the others."""
+"""Hosting: which tasks of a topology a worker runs, and how it reaches the others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..topology import WATERMARK_FIELDS, WATERMARK_STREAM, Config, Origin, Plan,
 from ..transport import PeerRouter, ProtocolError, RemoteTask
 
 MASTER_TUPLES: Final = 2
-"""The capacity of the topology master's mailbox. Nobody sends it data."""
+"""The capacity of the topology master's mailbox, which gets no data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """`placement`: task id → worker; `nodes`: worker → the machine it is on (missing: its own); `router`: its Node."""
+    """`placement`: task id → worker; `nodes`: worker → its machine (missing: a machine of its own); `router`: a Node."""
 
     worker: str
     placement: Mapping[int, str]
@@ -29,18 +29,18 @@ class Hosting:
 
     @property
     def master(self) -> str:
-        """The worker that has the topology master: that of the first task."""
+        """The worker with the topology master: the worker of the first task."""
         return self.placement[min(self.placement)]
 
     def near(self) -> frozenset[int]:
-        """The tasks on this machine, those of this worker included."""
+        """The tasks on this machine, including those of this worker."""
         mine = self.nodes.get(self.worker, self.worker)
         return frozenset(
             task_id for task_id, worker in self.placement.items() if self.nodes.get(worker, worker) == mine
         )
 
 
-def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> dict[int, RemoteTask]:
+def remote_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> dict[int, RemoteTask]:
     """The tasks of other workers, by id."""
     found: dict[int, RemoteTask] = {}
     for task in plan.tasks:
@@ -55,7 +55,7 @@ def far_tasks(plan: Plan, hosting: Hosting, config_of: Mapping[int, Config]) -> 
 
 
 def origins(topology: Topology, plan: Plan) -> Callable[[int, str], Origin]:
-    """From (task, stream) to the origin of what it emits: one object for each, as in the task's own worker."""
+    """(task, stream) → the origin of its tuples: one object for each, as in the task's own worker."""
     component_of = {task.task_id: task.component for task in plan.tasks}
     known: dict[tuple[int, str], Origin] = {}
 

@@ -1,12 +1,12 @@
-"""Quiet: has a running topology nothing left to do?
+"""Idle detection: has a running topology nothing left to do?
 
-In one event loop this has an exact answer: every task waits, every mailbox is empty, nothing waits for room, no message
-is pending. It is looked at when a task runs out of work, not by polling.
+In one event loop the answer is exact: every task waits, every mailbox is empty, no sender waits for capacity, no
+message is pending. It is checked when a task runs out of work, not by polling.
 
-1. *still*: nothing moves. Every spout has finished, is inactive, is at its limit, or emitted nothing when it was last
-   asked; a spout whose `next_tuple` has been suspended for `quiet_s` counts as having emitted nothing.
+1. *still*: no tuple moves. Every spout has finished, is inactive, is at its limit, or emitted nothing when it was last
+   called; a spout whose `next_tuple` has been suspended for `quiet_s` counts as having emitted nothing.
 2. *idle*: still, and no message is pending: no bolt holds a tuple.
-3. *finished*: idle, and every spout has called `collector.finish()`; nobody else can know that no more will come.
+3. *finished*: idle, and every spout has called `collector.finish()`; only the spout knows that there is no more data.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..actors import Mailbox
 from ..tasks import BoltTask, SpoutTask
 
 SOON_S = 0.001
-"""What is ready now has run after so long: an acker has read its mailbox, a spout has got what it waits for."""
+"""After this time, work that is ready now has run: an acker has read its mailbox, a spout has resumed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wait:
-    """What somebody waits for. `until`: this too must be true then."""
+class _Waiter:
+    """What one caller waits for. `until`: must be true as well."""
 
     finished: bool
     held: bool
@@ -34,7 +34,7 @@ class _Wait:
 
 
 class IdleDetector:
-    """Waits for a running topology to become still, idle or finished. `also`: is what leads elsewhere quiet?"""
+    """Waits until a running topology is still, idle or finished. `also`: is the traffic to other workers quiet?"""
 
     def __init__(
         self,
@@ -49,34 +49,34 @@ class IdleDetector:
         self._bolts = bolts
         self._ackers = ackers
         self._monotonic = monotonic
-        self._waiting: dict[asyncio.Future[None], _Wait] = {}
+        self._waiting: dict[asyncio.Future[None], _Waiter] = {}
         self._soon: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
 
     def notify(self) -> None:
-        """Something may have become quiet. Looks once all that runs now has run, and only then wakes somebody.
+        """A task may have become quiet. Checks after all ready tasks have run, and wakes the callers that are done.
 
-        Tasks rest often, topologies seldom: a look is cheaper than a task that wakes up to look.
+        Tasks are often quiet, topologies seldom: a check here is cheaper than waking a caller to check.
         """
         if self._waiting and self._soon is None:
-            self._soon = self._loop.call_soon(self._look_for_all)
+            self._soon = self._loop.call_soon(self._check_all)
 
     def wake(self) -> None:
-        """Something is broken or over: whoever waits must hear of it."""
+        """The topology has failed or ended: wake all callers."""
         for changed in self._waiting:
             if not changed.done():
                 changed.set_result(None)
 
     def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
-        """Would `wait` return at once, if it had been called a while ago?"""
-        wait = _Wait(finished, held, quiet_s, None, self._monotonic() - SOON_S)
-        recheck_s = self._look(wait)
+        """Would an earlier call of `wait` return now?"""
+        wait = _Waiter(finished, held, quiet_s, None, self._monotonic() - SOON_S)
+        recheck_s = self._check(wait)
         return recheck_s is not None and recheck_s <= 0
 
-    def _look_for_all(self) -> None:
+    def _check_all(self) -> None:
         self._soon = None
         for changed, wait in self._waiting.items():
-            if not changed.done() and self._look(wait) is not None:
+            if not changed.done() and self._check(wait) is not None:
                 changed.set_result(None)
 
     async def wait(
@@ -88,11 +88,11 @@ class IdleDetector:
         held: bool = False,
         until: Callable[[], bool] | None = None,
     ) -> None:
-        """Wait until it is idle (or finished; or, with `held`, still). `broken` raises if it never will be."""
-        wait = _Wait(finished, held, quiet_s, until, self._monotonic())
+        """Wait until idle (or `finished`; or, with `held`, still). `broken` raises if that is impossible."""
+        wait = _Waiter(finished, held, quiet_s, until, self._monotonic())
         while True:
             broken()
-            recheck_s = self._look(wait)
+            recheck_s = self._check(wait)
             if recheck_s is not None and recheck_s <= 0:
                 return
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -105,9 +105,9 @@ class IdleDetector:
             finally:
                 del self._waiting[changed]
 
-    def _look(self, wait: _Wait) -> float | None:
-        """0: quiet now; a number: look again in so many seconds; None: when something changes."""
-        recheck_s = 0.0  # the spouts first: as long as one is busy, nobody need ask the others
+    def _check(self, wait: _Waiter) -> float | None:
+        """0: quiet now; a number: check again after so many seconds; None: check after the next change."""
+        recheck_s = 0.0  # the spouts first: while one is busy, the others do not matter
         for spout in self._spouts:
             if (wait.finished and not spout.finished) or (spout.pending and not wait.held):
                 return None
@@ -118,12 +118,12 @@ class IdleDetector:
                 return None
             now_s = self._monotonic()
             recheck_s = max(recheck_s, since_s + wait.quiet_s - now_s)
-            if wait.quiet_s:  # what it waits for may be there since a moment ago
+            if wait.quiet_s:  # its data may have arrived a moment ago
                 recheck_s = max(recheck_s, wait.begun_s + SOON_S - now_s)
         if not all(bolt.is_idle for bolt in self._bolts) or not self._also():
             return None
         if any(box.has_control or box.has_data for box in self._ackers):
-            return max(recheck_s, SOON_S)  # what it reads may lead to nothing, and then it tells nobody
+            return max(recheck_s, SOON_S)  # reading may change nothing, and then there is no notification
         if wait.until is not None and not wait.until():
             return None
         return recheck_s

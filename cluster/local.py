@@ -21,10 +21,10 @@ from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
 from .names import check_name
 from .running_topology import RunningTopology
-from .runtimes import LocalRuntime, TaskGaveUp, TopologyRuntime
+from .runtimes import LocalRuntime, OnTaskGaveUp, TopologyRuntime
 from .targets import load_topology, target_of
 
-if TYPE_CHECKING:  # loaded when there are workers: they need a network
+if TYPE_CHECKING:  # imported only if there are workers, since these need a network
     from .parent.worker_life import LifeTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
 
@@ -59,7 +59,7 @@ class LocalCluster:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
         own = 0 if backend is None else backend.workers
         if own and workers not in (0, own):
-            raise ValueError(f"the worker backend has {own} workers, not {workers}: leave out workers=")
+            raise ValueError(f"the worker backend has {own} workers, not {workers}: omit workers=")
         self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._backend = backend
@@ -133,7 +133,7 @@ class LocalCluster:
         return running
 
     async def start(self) -> None:
-        """`async with` does this."""
+        """Start the cluster; `async with` calls this."""
         await self._system.start()
         if self._spread:
             from .parent.process_backend import ProcessBackend
@@ -146,16 +146,16 @@ class LocalCluster:
                 await self._system.stop(drain=False)
                 raise
             for name in self.remote_names:
-                self._registry.admit(name)
+                self._registry.add_remote(name)
         self._runs = True
 
     @property
     def address(self) -> str:
-        """Where workers of other machines reach this process; empty without workers."""
+        """The address at which remote workers reach this process; empty without workers."""
         return "" if self._registry is None else self._registry.address
 
     async def stop(self, *, drain: bool = True) -> None:
-        """End every topology, drained or at once, and everything that was started.
+        """End every topology, drained or at once, and all that the cluster has started.
 
         Cancelled while it drains, it ends what is left at once, and is done with that before the cancel goes on.
         """
@@ -177,7 +177,7 @@ class LocalCluster:
         try:
             for running in list(self._topologies.values()):
                 await running.end(0)
-        finally:  # cancelled once more
+        finally:  # also if it is cancelled again
             await registry.stop()
 
     async def __aenter__(self) -> Self:
@@ -206,7 +206,7 @@ class LocalCluster:
         settings: Config,
         target: str,
         arguments: tuple[str, ...],
-        gave_up: TaskGaveUp,
+        gave_up: OnTaskGaveUp,
     ) -> TopologyRuntime:
         if self._registry is None:
             return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
@@ -222,7 +222,7 @@ class LocalCluster:
         return DistributedRuntime(self._registry, name, topology, settings, assignment, gave_up)
 
     def _forget(self, name: str) -> None:
-        """Killed: the name is free again. A failed topology stays until it is killed, so that it can be asked why."""
+        """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""
         running = self._topologies.pop(name, None)
         if running is not None and running.unreported_failure:
             self._failed.append(running)

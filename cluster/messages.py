@@ -1,14 +1,14 @@
-"""Messages between a parent and its workers. All are asked by the parent, but for the last three.
+"""Messages between a parent and its workers. The parent asks all of them but the last three.
 
     parent                                       worker
-                ◄── WorkerJoined ──                    it is there, and listens
-    "setup actor":  LoadTopology, Connect, Prepare, Open ──► in this order, each when the one before is answered
-                GatherResults, FetchResult, Finish ─────────► results, in pieces; the end
+                ◄── WorkerJoined ──              it has started, and listens
+    "setup actor":  LoadTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
+                GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
                 ◄── TaskGaveUp, WorkerLeaving ──
 
-1. What a worker cannot do is an answer (CommandFailed), not an error: its kind decides what the parent raises.
-2. Each is one frame at most; what may be larger (results) comes in pieces.
+1. If a worker cannot execute a command, it answers CommandFailed, whose kind decides which error the parent raises.
+2. Each message has at most one frame; results, which may be larger, come in pieces.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ PARENT: Final = "parent"
 """The parent's name, its role, and the name of its actor."""
 
 WORKER: Final = "worker"
-"""The role of workers, and of what starts some for a parent. (See transport's authentication.)"""
+"""The role of workers, and of processes that start workers for a parent (see transport's authentication)."""
 
 DRIVER: Final = "driver"
-"""How the name of a worker beside the parent begins."""
+"""The prefix of the name of a worker that runs in the parent's process."""
 
 SETUP, CONTROL = "setup", "control"
 
 CODE_DIFFERS: Final = "CodeDiffers"
-"""The kind of a CommandFailed."""
+"""The kind of the CommandFailed for another code fingerprint."""
 
 PIECE_BYTES: Final = 512 * 1024
 
 RESULT_ITEMS: Final = 10_000_000
-"""So many values a result may consist of (see scan): it comes in pieces, from workers of one's own."""
+"""How many values a result may have (see scan). More than in other messages: it comes from our own workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTopology:
-    """Import the topology. Once a life, and one that the worker was started for.
+    """Import the topology: once for each process, and only one that the worker was started for.
 
-    `config`: what is set in it. `shape`: what the parent's topology looks like; another one is refused. `code`: its
-    fingerprint; empty: nobody looks.
+    `config`: its settings. `shape`: the description of the parent's topology; another one is refused. `code`: the
+    fingerprint of its code; empty: not compared.
     """
 
     name: str
@@ -63,9 +63,9 @@ class LoadTopology:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Listen, have links to these peers (to dial at an address; None: to be dialled by), and make the tasks.
+    """Listen, open links to the peers (dial the address; None: the peer dials), and make the tasks.
 
-    `nodes`: worker → its machine. The answer: the address at which one listens.
+    `nodes`: worker → its machine. The answer is the address at which the worker listens.
     """
 
     peers: Mapping[str, str | None]
@@ -74,17 +74,17 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Start the ackers, prepare the bolts."""
+    """Start the ackers and prepare the bolts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open the spouts. They emit when they are told to."""
+    """Open the spouts. They emit once they are activated."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerEnded:
-    """A peer's process has ended, that life of it: send it nothing. Another one of that name will come."""
+    """A process of a peer has ended: send nothing to it. Another one with its name will start."""
 
     peer: str
     life: int
@@ -92,7 +92,7 @@ class PeerEnded:
 
 @dataclass(frozen=True, slots=True)
 class PeerDied:
-    """And all workers know that, as far as they answer: what is open fails now."""
+    """All workers that answer know that it has ended: pending messages fail now."""
 
     peer: str
     life: int
@@ -100,7 +100,7 @@ class PeerDied:
 
 @dataclass(frozen=True, slots=True)
 class PeerRestarted:
-    """A peer listens again: there, perhaps on another machine."""
+    """A peer was restarted and listens at this address, perhaps on another machine."""
 
     peer: str
     address: str
@@ -108,9 +108,9 @@ class PeerRestarted:
 
 @dataclass(frozen=True, slots=True)
 class GetStatus:
-    """How are you? Errors, stalls and events come once, those before `errors`, `stalls` and `events` have.
+    """Ask for a StatusReport. `errors`, `stalls`, `events`: how many the parent has received already.
 
-    `mode`: how the spouts are to be from now on: "active", "inactive" or "ended"; empty: as they are.
+    `mode`: the mode of the spouts from now on, "active", "inactive" or "ended"; empty: unchanged.
     """
 
     errors: int = 0
@@ -122,10 +122,10 @@ class GetStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The answer to GetStatus, and to Finish. `errors`: the new ones, `error_count`: of all; so for the stalls.
+    """The answer to GetStatus and Finish. `errors`: the new ones, `error_count`: of all; the same for stalls.
 
-    `pending`: component → open message ids, if it was asked for and they are few and can be sent. `pressure`: from the
-    worker that has the topology master, with the new events only; `event_count`: of all.
+    `pending`: component → pending message ids, if requested, not too many, and sendable. `pressure`: from the worker
+    with the topology master, with the new events; `event_count`: of all.
     """
 
     tasks: tuple[TaskMetrics, ...] = ()
@@ -140,14 +140,14 @@ class StatusReport:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig:
-    """Settings that hold from now on: what is set in the topology's configuration."""
+    """The settings of the topology's configuration from now on."""
 
     config: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class GetIdleReport:
-    """Is the part quiet, in this mode? As in GetStatus, before the answer. The answer: a IdleReport."""
+    """Set the mode as in GetStatus, then answer with an IdleReport."""
 
     mode: str
     finished: bool
@@ -162,7 +162,7 @@ class GatherResults:
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """A piece of a gathered result, from this byte on. The answer: bytes."""
+    """Ask for a piece of a gathered result, from this byte on. The answer: bytes."""
 
     task: int
     offset: int
@@ -170,7 +170,7 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End: in order, or at once. The answer is the last StatusReport; then the process ends."""
+    """End in order, or at once. The answer is the last StatusReport; then the process ends."""
 
     at_once: bool
     errors: int = 0
@@ -180,9 +180,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class CommandFailed:
-    """It cannot be done. `kind`: the name of the error's class; `problems`: its texts.
+    """The worker cannot execute a command. `kind`: the name of the error's class; `problems`: its texts.
 
-    CODE_DIFFERS: `problems` are what the worker has, name and digest in turn.
+    For CODE_DIFFERS, `problems` are the worker's modules, name and digest in turn.
     """
 
     kind: str
@@ -191,7 +191,7 @@ class CommandFailed:
 
 @dataclass(frozen=True, slots=True)
 class WorkerJoined:
-    """From a worker: it is there. `node`: its machine. Which worker it is says the link, not the message."""
+    """From a worker that has started. `node`: its machine. Its name is the one of the link, not in the message."""
 
     pid: int
     node: str
@@ -199,7 +199,7 @@ class WorkerJoined:
 
 @dataclass(frozen=True, slots=True)
 class TaskGaveUp:
-    """From a worker: a task was given up."""
+    """From a worker: a task has failed for good."""
 
     path: str
     error: str
@@ -208,7 +208,7 @@ class TaskGaveUp:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeaving:
-    """From a worker: it was asked to end (SIGTERM), and has this long."""
+    """From a worker that received SIGTERM, and ends within this time."""
 
     within_s: float
 
@@ -247,6 +247,6 @@ _RECORDS: Final[tuple[type[Any], ...]] = (
 
 
 def register() -> None:
-    """Let these messages travel, in this process."""
+    """Register these messages in this process, so that they can be sent."""
     for record in _RECORDS:
         register_record(record, f"aiostorm.{record.__name__}")

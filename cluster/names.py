@@ -1,4 +1,4 @@
-"""Names: what a running topology may be called. Files, actors, log lines and commands have the name in them."""
+"""Names of running topologies. They are part of files, actors, log lines and commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST: Final = 128
 
 
 def check_name(name: str) -> None:
-    """ValueError, in one line, if a topology cannot be called so."""
+    """ValueError, in one line, if this is not a valid name."""
     wrong = (
         not 0 < len(name) <= MOST
         or not name.isprintable()

@@ -1,4 +1,4 @@
-"""NodeRouter: what workers and their parent need of the process's Node. Tests give them one in memory."""
+"""NodeRouter: what workers and their parent need of the process's Node. Tests use one in memory."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class NodeRouter(PeerRouter, Protocol):
 
     @property
     def name(self) -> str:
-        """This process's."""
+        """The name of this process."""
         ...
 
     async def listen(self, address: str) -> str:
-        """Let others dial this address. Returns where it is."""
+        """Listen at an address, which is returned with its real port."""
         ...
 
     def offer(self, name: str, ref: Ref, *, to: Iterable[str] | None = None) -> None:
-        """Let others (`to`: these peers) reach an actor by that name."""
+        """Offer an actor to other processes (`to`: to these peers only) under a name."""
         ...
 
     def ref(self, node: str, name: str) -> Ref:
-        """An actor of another process, by the name under which it is offered there."""
+        """An actor that another process offers under a name."""
         ...
 
     def link(self, peer: str, address: str | None) -> Any:
-        """Have a link to that peer: dial it there, or (None) let it dial."""
+        """Open a link to a peer: dial its address, or (None) wait until it dials."""
         ...
 
     def redial(self, peer: str, address: str) -> None:
-        """A peer that is dialled listens (again), there: dial it now."""
+        """A peer listens again, at this address: dial it now."""
         ...

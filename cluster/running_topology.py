@@ -1,4 +1,4 @@
-"""Running topology: the handle on what was submitted: watch it, wait for it, steer it, end it.
+"""Running topology: the handle of a submitted topology: watch it, wait for it, control it, end it.
 
     STARTING ─► ACTIVE ◄──► INACTIVE
        │          └──────────┴──► KILLED   (drained, then stopped in order; or at once)
@@ -28,14 +28,14 @@ from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
-from .runtimes import LocalRuntime, TaskGaveUp, TopologyRuntime, WorkerStatus
+from .runtimes import LocalRuntime, OnTaskGaveUp, TopologyRuntime, WorkerStatus
 from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
 
 
 class State(enum.StrEnum):
-    """Where a running topology is in its life."""
+    """The state of a running topology."""
 
     STARTING = "STARTING"
     ACTIVE = "ACTIVE"
@@ -55,7 +55,7 @@ class RunningTopology:
         config: Config,
         *,
         on_killed: Callable[[], None],
-        make_body: Callable[[TaskGaveUp], TopologyRuntime],
+        make_body: Callable[[OnTaskGaveUp], TopologyRuntime],
     ) -> None:
         self.name = name
         self.topology = topology
@@ -69,16 +69,16 @@ class RunningTopology:
         self._end_task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._failed_task = ""
-        self._told = False
+        self._failure_reported = False
         self._drained = False
         self._at_once = self._finished = False
         self.problems: list[NotCompletedError] = []
-        """What went wrong after it had ended well: a sink could not say that all is there."""
+        """Errors after a successful end, such as a sink that could not complete its output."""
 
-    # -- look --------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> TopologyMetrics:
-        """Counters of every component (the acker is `__acker`): as they are now; of workers, as they last said."""
+        """Counters of every component (the acker is `__acker`); those of workers as last reported."""
         return self._body.metrics()
 
     def errors(self) -> list[ErrorReport]:
@@ -86,36 +86,36 @@ class RunningTopology:
         return self._body.errors()
 
     def stalls(self) -> list[Stall]:
-        """The last times that user code blocked the loop longer than `topology.stall.report.secs`, and the line."""
+        """The last calls of user code that blocked the loop longer than `topology.stall.report.secs`, with their line."""
         return self._body.stalls()
 
     @property
     def unreported_failure(self) -> bool:
-        """Has it failed without anybody having been told so?"""
-        return self._failure is not None and not self._told
+        """Has the topology failed without a caller having received the error?"""
+        return self._failure is not None and not self._failure_reported
 
     def pending(self) -> dict[str, list[Any]]:
-        """Spout component → the message ids that are neither acked nor failed."""
+        """Spout component → ids of messages that are neither acked nor failed."""
         return self._body.pending()
 
     def backpressure(self) -> Backpressure:
-        """How full the bolts are, who cannot keep up, which spouts are paced and why, and what happened; as last known.
+        """Fill of the bolts, overloaded bolts, paced spouts with the reason, and past events; as last reported.
 
         Components whose tasks have not moved for a while are shown as empty.
         """
         return self._body.backpressure()
 
     def workers(self) -> list[WorkerStatus]:
-        """The workers that it is spread over: pid, tasks, restarts. None if all of it runs in this process."""
+        """The workers: pid, tasks, restarts. Empty if all tasks run in this process."""
         return self._body.workers()
 
     @property
     def degraded(self) -> str:
-        """Why it does not run as it should: a worker does not stay alive. Empty if all is well."""
+        """Why the topology is degraded: a worker does not stay alive. Empty if it is not."""
         return self._body.degraded
 
     async def results(self) -> dict[str, list[Any]]:
-        """Component → what `result()` of each of its tasks returned (components that only return None are left out)."""
+        """Component → what `result()` of each task returned; components that only return None are left out."""
         self._check_alive()
         return await self._body.results()
 
@@ -153,17 +153,17 @@ class RunningTopology:
         await asyncio.shield(self._ended)
         self._check_not_failed()
 
-    # -- steer -------------------------------------------------------------------------------------------------------
+    # -- control ----------------------------------------------------------------------------------------------------
 
     async def activate(self) -> None:
-        """Let the spouts emit (again). TopologyKilledError if they were ended by `drain`."""
+        """Activate the spouts. TopologyKilledError if `drain` has ended them."""
         self._check_alive()
         if self._drained:
             raise TopologyKilledError(f"topology {self.name!r} was drained: its spouts have ended; submit it again")
         self._set_active(True)
 
     async def deactivate(self) -> None:
-        """Stop calling `next_tuple`; what is under way goes on."""
+        """Stop calling `next_tuple`; tuples that are under way are processed."""
         self._check_alive()
         self._set_active(False)
 
@@ -201,7 +201,7 @@ class RunningTopology:
         `wait_s=0` stops at once, also if an earlier call still waits; otherwise killing twice waits for the first.
         """
         if self.state is State.FAILED:
-            self._told = True  # whoever ends it may know why
+            self._failure_reported = True  # a caller that kills it can ask why
         await self.end(wait_s)
 
     # -- for the cluster ---------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class RunningTopology:
             self._set_active(True)
 
     async def end(self, wait_s: float | None) -> None:
-        """See `kill`."""
+        """Drain or kill the topology."""
         if wait_s is None:
             wait_s = self.config.message_timeout_s
         if self._end_task is None:
@@ -228,7 +228,7 @@ class RunningTopology:
             self._end_task = self._system.guard(self._end(wait_s), name=f"kill {self.name}")
         elif wait_s <= 0 and not self._end_task.done():
             self._at_once = True
-            self._body.doom()
+            self._body.abort()
             self._body.wake()
         await asyncio.shield(self._end_task)
 
@@ -246,8 +246,8 @@ class RunningTopology:
             await self._body.stop()
             if whole and self._failure is None:
                 self.problems += await complete(self.name, self.topology.components.values())
-        finally:  # also if this is cancelled: then the cluster ends, and kills what is left
-            self._body.doom()
+        finally:  # also when cancelled: then the cluster ends, and kills the rest
+            self._body.abort()
             self._over()
             self._on_killed()
 
@@ -285,7 +285,7 @@ class RunningTopology:
     def _task_set(self) -> TaskSet:
         """For tests and simulations: the tasks, if they are here."""
         if not isinstance(self._body, LocalRuntime):
-            raise AttributeError(f"the tasks of {self.name} are in its workers")
+            raise AttributeError(f"the tasks of {self.name} are in other processes")
         return self._body.task_set
 
     def _check_alive(self) -> None:
@@ -295,7 +295,7 @@ class RunningTopology:
 
     def _check_not_failed(self) -> None:
         if self._failure is not None:
-            self._told = True
+            self._failure_reported = True
             raise TopologyFailedError(
                 f"topology {self.name!r} failed: {self._failed_task} was given up (it failed more often than "
                 f"topology.restart.max allows, or cannot be called again); its last error: {describe(self._failure)}"
@@ -307,4 +307,4 @@ class RunningTopology:
 
 
 class _DrainEndedError(Exception):
-    """There is nothing to wait for any more."""
+    """The drain has ended early."""

@@ -1,12 +1,12 @@
-"""TopologyRuntime: what a running topology is made of: tasks in this process, or workers. And the first of the two.
+"""TopologyRuntime: what runs a topology: tasks in this process, or workers. LocalRuntime is the first of the two.
 
     RunningTopology (its life: start, wait, steer, end) ─► TopologyRuntime ─┬─ LocalRuntime: tasks here (task set,
                                                                  quiet, stalls) └─ DistributedRuntime: workers, each of
                                                                  which has a LocalRuntime
 
-1. A body decides nothing about the life of the topology: it starts, tells, asks and ends what it is told to.
-2. It says by `gave_up` that a task was given up. It may do so at any time, more than once.
-3. What it shows of its tasks (metrics, errors, pending) stays readable after its end.
+1. A runtime makes no decisions about the topology: it starts, queries, controls and ends the tasks on request.
+2. It calls `gave_up` when a task has failed for good: at any time, perhaps more than once.
+3. Metrics, errors and pending messages stay readable after its end.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .idle_detection import IdleDetector
 from .stalls import StallReports
 from .task_set import TaskSet
 
-TaskGaveUp = Callable[[str, BaseException], None]
-"""(path of a task, why): it was given up."""
+OnTaskGaveUp = Callable[[str, BaseException], None]
+"""(path of a task, error): the task has failed for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker as its parent sees it. `phase` is STARTING, RUNNING, BACKOFF, STOPPING or ENDED; `degraded` says why."""
+    """The state of a worker. `phase`: STARTING, RUNNING, BACKOFF, STOPPING or ENDED; `degraded`: why it is, or empty."""
 
     name: str
     pid: int
@@ -48,7 +48,7 @@ class TopologyRuntime(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """All its tasks."""
+        """The plan with all tasks."""
         ...
 
     async def start(self, ended: asyncio.Future[None]) -> None:
@@ -56,48 +56,48 @@ class TopologyRuntime(Protocol):
         ...
 
     def metrics(self) -> TopologyMetrics:
-        """As they are known now."""
+        """The latest metrics."""
         ...
 
     def errors(self) -> list[ErrorReport]:
-        """The last, oldest first."""
+        """The last ones, oldest first."""
         ...
 
     def stalls(self) -> list[Stall]:
-        """The last, oldest first."""
+        """The last ones, oldest first."""
         ...
 
     def pending(self) -> dict[str, list[Any]]:
-        """Spout component → open message ids."""
+        """Spout component → pending message ids."""
         ...
 
     def workers(self) -> list[WorkerStatus]:
-        """Its workers; none if all is in this process."""
+        """The workers; empty if all tasks are in this process."""
         ...
 
     @property
     def degraded(self) -> str:
-        """Why it does not run as it should; empty if it does."""
+        """Why it is degraded; empty if it is not."""
         ...
 
     def backpressure(self) -> Backpressure:
-        """As it is known now."""
+        """The latest state."""
         ...
 
     async def update(self, config: Config) -> None:
-        """Settings that hold from now on; what may differ is checked."""
+        """Change the settings, which are already checked."""
         ...
 
     async def results(self) -> dict[str, list[Any]]:
-        """Component → what its tasks' `result()` returned, where that is not None."""
+        """Component → the results of its tasks that are not None."""
         ...
 
     def set_active(self, active: bool) -> None:
-        """Let the spouts emit, or not."""
+        """Activate or deactivate the spouts."""
         ...
 
     def end_spouts(self) -> None:
-        """No spout emits any more, ever."""
+        """End the spouts for good."""
         ...
 
     async def wait_quiet(
@@ -113,24 +113,24 @@ class TopologyRuntime(Protocol):
         ...
 
     def wake(self) -> None:
-        """Whoever waits looks again: something is broken or over."""
+        """Wake all waiting callers: the topology has failed or ended."""
         ...
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop in order."""
         ...
 
     async def kill(self) -> None:
-        """End at once."""
+        """Kill all tasks."""
         ...
 
-    def doom(self) -> None:
-        """The same without waiting for it. Twice is once."""
+    def abort(self) -> None:
+        """As `kill`, without waiting. A repeated call does nothing."""
         ...
 
 
 class LocalRuntime:
-    """The tasks in this process, of a topology that is here as a whole or in part (`hosting`)."""
+    """The tasks in this process: all of a topology, or the part given by `hosting`."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class LocalRuntime:
         topology: Topology,
         config: Config,
         *,
-        gave_up: TaskGaveUp,
+        gave_up: OnTaskGaveUp,
         wire: Wire = direct,
         hosting: Hosting | None = None,
     ) -> None:
@@ -176,17 +176,17 @@ class LocalRuntime:
         await self.task_set.start(ended)
 
     async def start_bolts(self, ended: asyncio.Future[None]) -> None:
-        """The first half of `start`, for a worker."""
+        """The first half of `start`: ackers and bolts."""
         self._stalls.start()
         await self.task_set.start_bolts(ended)
 
     async def start_spouts(self, ended: asyncio.Future[None]) -> None:
-        """The second half."""
+        """The second half of `start`: spouts."""
         await self.task_set.start_spouts(ended)
 
     @property
     def activity(self) -> int:
-        """A number that grows with whatever is done here."""
+        """A counter that grows with all that the tasks do."""
         counts = (task.counters for task in self.task_set.tasks)
         done = sum(c.emitted + c.transferred + c.executed + c.acked + c.failed + c.restarts for c in counts)
         exchange = self.task_set.exchange
@@ -194,7 +194,7 @@ class LocalRuntime:
 
     @property
     def stall_count(self) -> int:
-        """How many stalls there were; `stalls` has the last."""
+        """The number of all stalls; `stalls` has the last ones."""
         return self._stalls.count
 
     def metrics(self) -> TopologyMetrics:
@@ -228,7 +228,7 @@ class LocalRuntime:
         return []
 
     def backpressure(self) -> Backpressure:
-        """See TopologyRuntime. Of a part without the topology master: nothing is known."""
+        """Empty for a part without the topology master."""
         master = self.task_set.master
         return Backpressure() if master is None else master.view()
 
@@ -278,16 +278,16 @@ class LocalRuntime:
         try:
             await self.task_set.stop()
         finally:
-            self.doom()
+            self.abort()
 
     async def kill(self) -> None:
         try:
             await self.task_set.kill()
         finally:
-            self.doom()
+            self.abort()
 
-    def doom(self) -> None:
-        self.task_set.doom()
+    def abort(self) -> None:
+        self.task_set.abort()
         self._stalls.stop()
 
     def _exchange_is_quiet(self) -> bool:

@@ -1,18 +1,19 @@
-"""Scheduler: which worker has which task. Pure: a plan and the workers in, a placement out.
+"""Scheduler: which worker runs which task. Pure: a plan and the workers in, a placement out.
 
     components in the order of the stream, the ackers last          extras are exchanged while that brings neighbours
     lines ×1   split ×2   count ×4   acker ×2   ── dealt out ─►      together
     w1: lines  split      count count           w2: split count count  …
 
 1. Even: the workers' numbers of tasks differ by at most one.
-2. A component's tasks stand apart: of a fresh placement the workers' numbers of tasks of each component differ by at
-   most one. So as many ackers as workers means one for each.
-3. Neighbours in the graph stand together as far as 1 and 2 leave a choice: what is sent within a worker is not encoded.
+2. The tasks of a component are spread: in a new placement the workers' numbers of tasks of each component differ by at
+   most one. So with as many ackers as workers, each worker has one.
+3. Neighbours in the graph share a worker as far as 1 and 2 allow: tuples within a worker are not encoded.
 4. The same input gives the same placement. Workers of several nodes take turns.
-5. What belongs on the driver (`Component.on_driver`) is there, and nothing else, if one of the workers is the driver's.
-   The other rules are about the other workers then.
-6. With a `previous` placement no more tasks move than 1 takes: those of workers that are gone, and what is too much on
-   one worker when another came. A moved task goes where its component has the fewest; 2 may then be off by more.
+5. If one of the workers is the driver's, it has the components that belong there (`Component.on_driver`), and no
+   others. The other rules then apply to the other workers.
+6. With a `previous` placement, only as many tasks move as rule 1 requires: those of workers that have ended, and the
+   surplus of a worker when another one joins. A moved task goes where its component has the fewest tasks; rule 2 may
+   then be violated.
 
 From: Storm's DefaultScheduler and EvenScheduler (slots sorted by node in turns, executors dealt out). 3 is ours; Storm
 leaves it to its ResourceAwareScheduler.
@@ -33,15 +34,15 @@ Placement = Mapping[int, str]
 _TasksOf = Mapping[str, Sequence[int]]
 
 MAX_EXCHANGES: Final = 200
-"""Exchanges looked for at most: a placement takes milliseconds, whatever the topology."""
+"""The largest number of exchanges, so that a placement takes milliseconds for any topology."""
 
 MAX_EXTRAS: Final = 120
-"""With more extras than that none is exchanged: pairs are looked at."""
+"""With more extras none is exchanged, since all pairs would be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker, and the node (machine) that it runs on. `on_driver`: it has what belongs there, and nothing else."""
+    """A worker and its node (machine). `on_driver`: it runs the components that belong there, and no others."""
 
     name: str
     node: str = ""
@@ -51,16 +52,16 @@ class WorkerInfo:
 def place(
     topology: Topology, plan: Plan, workers: Sequence[WorkerInfo], previous: Placement | None = None
 ) -> dict[int, str]:
-    """Task id → worker. ValueError without workers, or with two of one name."""
+    """Task id → worker. ValueError without workers, or with two of the same name."""
     names = _in_turns([worker for worker in workers if not worker.on_driver])
     if not names or len({worker.name for worker in workers}) < len(workers):
-        raise ValueError(f"tasks are placed on one or more workers of different names, not on {names}")
+        raise ValueError(f"tasks need one or more workers with different names, not {names}")
     kept = {task: worker.name for worker in workers if worker.on_driver for task in tasks_on_driver(topology, plan)}
     tasks_of = {component: tasks for component, tasks in plan.tasks_of.items() if kept.keys().isdisjoint(tasks)}
     if previous is not None and any(task.task_id in previous for task in plan.tasks):
         placed = _moved(tasks_of, names, previous)
     else:
-        placed = _Deal(topology, plan, tasks_of, names).placement()
+        placed = _NewPlacement(topology, plan, tasks_of, names).placement()
     return dict(sorted({**placed, **kept}.items()))
 
 
@@ -70,7 +71,7 @@ def tasks_on_driver(topology: Topology, plan: Plan) -> tuple[int, ...]:
 
 
 def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
-    """The workers' names: the first of each node, then the second of each, …"""
+    """The workers' names: the first of each node, then the second of each, and so on."""
     nth: Counter[str] = Counter()
     keyed = []
     for place_in_order, worker in enumerate(workers):
@@ -79,8 +80,8 @@ def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
     return [name for _, _, name in sorted(keyed)]
 
 
-class _Deal:
-    """A fresh placement: each component has its share on every worker, and `extras` on some."""
+class _NewPlacement:
+    """A new placement: each component has its share on every worker, and `extras` on some."""
 
     def __init__(self, topology: Topology, plan: Plan, tasks_of: _TasksOf, names: Sequence[str]) -> None:
         self._tasks_of = tasks_of
@@ -94,7 +95,7 @@ class _Deal:
                     self._neighbours[one][other] += 1
                     self._neighbours[other][one] += 1
         self._extras: dict[str, set[int]] = {}
-        self._deal()
+        self._assign_extras()
         self._bring_together()
 
     def placement(self) -> dict[int, str]:
@@ -107,8 +108,8 @@ class _Deal:
             placed.update({task: self._names[w] for task, w in zip(tasks, slots, strict=True)})
         return placed
 
-    def _deal(self) -> None:
-        """The extras of all components, one after the other, to the workers in turn."""
+    def _assign_extras(self) -> None:
+        """Assign the extras of all components to the workers in turn."""
         in_order = dict.fromkeys([*(c for c in self._tasks_of if c not in self._order), *self._order])
         workers, next_one = len(self._names), 0
         for component in in_order:
@@ -117,7 +118,7 @@ class _Deal:
             next_one += count
 
     def _bring_together(self) -> None:
-        """Exchange two extras of two workers as long as that gains: both rules of evenness stay kept."""
+        """Exchange two extras of two workers while that helps; rules 1 and 2 stay true."""
         if sum(map(len, self._extras.values())) > MAX_EXTRAS:
             return
         for _ in range(MAX_EXCHANGES):
@@ -145,7 +146,7 @@ class _Deal:
         return found
 
     def _gain(self, component: str, here: int, there: int, but: str) -> int:
-        """How many more neighbours an extra has on another worker. The one it changes places with does not count."""
+        """How many more neighbours an extra would have on another worker, without the one that it is exchanged with."""
         return sum(
             times * ((there in self._extras[near]) - (here in self._extras[near]))
             for near, times in self._neighbours[component].items()
@@ -154,7 +155,7 @@ class _Deal:
 
 
 def _moved(tasks_of: _TasksOf, names: Sequence[str], previous: Placement) -> dict[int, str]:
-    """The previous placement, with as few changes as make it even."""
+    """The previous placement, made even with the fewest changes."""
     component_of = dict(sorted((task, component) for component, tasks in tasks_of.items() for task in tasks))
     held: dict[str, list[int]] = {name: [] for name in names}
     homeless: list[int] = []

@@ -1,9 +1,9 @@
-"""Stale files: what processes of this machine leave behind that were killed, by their process ids in its names.
+"""Stale files: files that killed processes of this machine leave behind, found by the process ids in their names.
 
-1. A name is PREFIX SPACE-PID-REST. SPACE is whose process ids these are: containers that share a folder of temporary
-   files cannot see who lives in the other, and leave each other's alone.
-2. What another user owns is left alone, and so is a name that is of no such form.
-3. A process that has the id of one that is gone keeps what that one left, until it is gone itself.
+1. A name is PREFIX SPACE-PID-REST. SPACE is the namespace of the process ids: containers that share a directory of
+   temporary files cannot see each other's processes, and leave each other's files alone.
+2. Files of other users, and names of another form, are left alone.
+3. If a new process has the id of a dead one, the dead one's files are kept until the new one has ended, too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 
 def own_name(prefix: str) -> str:
-    """How names of this process begin, with a `-` at the end."""
+    """The prefix of names of this process, with a `-` at the end."""
     return f"{prefix}{_space()}-{os.getpid()}-"
 
 
 def names_in(place: Path, prefix: str) -> Iterator[tuple[Path, int, str]]:
-    """Path, process id and the rest of the name, of what processes that we can see have in that folder."""
+    """Path, process id and rest of the name, for files in a folder of processes in our namespace."""
     begins = f"{prefix}{_space()}-"
     for path in sorted(place.glob(f"{begins}*-*")):
         pid, _, rest = path.name.removeprefix(begins).partition("-")
@@ -29,7 +29,7 @@ def names_in(place: Path, prefix: str) -> Iterator[tuple[Path, int, str]]:
 
 
 def sweep(place: Path, prefix: str) -> None:
-    """Remove what those have left that are no more: files, and folders of files."""
+    """Remove the files, and folders of files, of processes that have ended."""
     for path, pid, _ in names_in(place, prefix):
         with contextlib.suppress(OSError):
             if path.lstat().st_uid == os.geteuid() and not lives(pid):
@@ -37,7 +37,7 @@ def sweep(place: Path, prefix: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder of files. What cannot be removed stays."""
+    """Remove a file, or a folder of files, as far as possible."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             for inside in path.iterdir():
@@ -48,7 +48,7 @@ def remove(path: Path) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Is there a process of that id? One of somebody else's counts."""
+    """Is there a process with that id, of any user?"""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,9 +1,9 @@
 """Stalls: which user code of a running topology has blocked the event loop, and for how long.
 
-1. Each component has a limit of its own (`topology.stall.report.secs`; 0: never). There is one watching thread for each
-   limit, nearly always one in all, however many topologies there are.
-2. A topology reports the stalls of its own tasks: another's, or the program's own, are not its business.
-3. The last `KEPT` are kept.
+1. Each component has its own limit (`topology.stall.report.secs`; 0: never). Each limit has one watching thread,
+   usually one in all, however many topologies there are.
+2. A topology reports the stalls of its own tasks only, not those of other topologies or of the program.
+3. The last `KEPT` stalls are kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class StallReports:
         return list(self._last)
 
     def start(self) -> None:
-        """Begin; does nothing in virtual time."""
+        """Start watching; does nothing in virtual time."""
         for limit_s in sorted({limit_s for limit_s in self._limits_s.values() if limit_s > 0}):
             self._leave.append(watch_stalls(limit_s, partial(self._stalled, limit_s)))
 
     def update(self, limits_s: Mapping[str, float]) -> None:
-        """Other limits, if it has begun."""
+        """Change the limits, if it was started."""
         watches = bool(self._leave)
         self.stop()
         self._limits_s = limits_s
@@ -49,12 +49,12 @@ class StallReports:
             self.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop watching."""
         while self._leave:
             self._leave.pop()()
 
     def _stalled(self, limit_s: float, stall: Stall) -> None:
-        """In the watching thread."""
+        """Called in the watching thread."""
         component = stall.task.removeprefix(self._path).partition("[")[0]
         if stall.task.startswith(self._path) and self._limits_s.get(component) == limit_s:
             self._last.append(stall)

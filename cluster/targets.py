@@ -1,17 +1,17 @@
-"""Target: from what stands on the command line to a checked topology.
+"""Target: from an argument of the command line to a checked topology.
 
     pkg.mod                the attribute `topology` of a module
     pkg.mod:attr           another attribute (dots allowed)
     pkg.mod:make("a", n=3) what a function makes; its arguments are Python literals
     path/file.py[:…]       the same, of a file
 
-1. The attribute is a Topology, a TopologyBuilder, or something callable that makes one. Words after the target are
-   given to the callable as strings.
+1. The attribute is a Topology, a TopologyBuilder, or a callable that makes one. Words after the target are passed to
+   the callable as strings.
 2. Nothing on the command line is evaluated: arguments are literals (`ast.literal_eval`).
-3. A module that is not there and a module that raises are different errors; each says where, and what to do.
+3. A missing module and a module that raises are different errors; each says where, and what to do.
 4. The current directory (for a file: the file's directory too) is importable, as for `python -m`.
 
-Import strings are uvicorn's, calls with literals are Flask's.
+Import strings are those of uvicorn, calls with literals those of Flask.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _FILE = re.compile(r"(?P<file>.+?\.py)(?::(?P<rest>.*))?", re.DOTALL)
 
 
 class TargetError(AiostormError):
-    """A target that gives no topology: why, and what to do. `__cause__` is what the user's code raised."""
+    """A target without a topology: why, and what to do. `__cause__` is the error of user code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parsed target. `file` or `module` is given; `arguments` is None where the target has no parentheses."""
+    """A parsed target with `file` or `module`; `arguments` is None if it has no parentheses."""
 
     text: str
     module: str = ""
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def where(self) -> str:
-        """The module or file, for people."""
+        """The module or file, for people to read."""
         return self.file or self.module
 
     @property
@@ -84,7 +84,7 @@ def load_topology(text: str, arguments: Sequence[str] = (), *, own: bool = False
 
 
 def is_named(text: str, named: Iterable[str]) -> bool:
-    """May a worker that was started for the targets `named` load this one? If they have no arguments, with any."""
+    """May a worker started for the targets `named` load this one? A target without arguments allows any."""
     wanted = parse_target(text)
     for one in named:
         found = parse_target(one)
@@ -95,7 +95,7 @@ def is_named(text: str, named: Iterable[str]) -> bool:
 
 
 def target_of(topology: Topology) -> str:
-    """The import string of a topology that is an attribute of a module. TargetError if it is none of any."""
+    """The import string of a topology that is an attribute of a module. TargetError if there is none."""
     for name, module in list(sys.modules.items()):
         for attribute, found in list(getattr(module, "__dict__", {}).items()):
             if found is topology and attribute.isidentifier():
@@ -119,7 +119,7 @@ def _target_in(name: str, module: ModuleType, attribute: str) -> str:
 
 
 def parse_target(text: str) -> Target:
-    """Take an import string apart. Raises TargetError if it is none."""
+    """Parse an import string. TargetError if it is not valid."""
     match = _FILE.fullmatch(text)
     where, colon, rest = (match["file"], match["rest"] is not None, match["rest"] or "") if match else _split(text)
     if not match and not all(part.isidentifier() for part in where.split(".")):
@@ -193,7 +193,7 @@ def _import_file(target: Target) -> ModuleType:
         raise TargetError(f"there is no file {target.file}{_hint(path.name, siblings)}")
     _importable(os.getcwd())
     _importable(str(path.resolve().parent))
-    # Under its own name, so that its classes can be found by it; unless the name is taken.
+    # Under its own name, so that its classes can be imported by it, unless the name is taken.
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"aiostorm_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -214,7 +214,7 @@ def _importable(folder: str) -> None:
 
 
 def _not_found(name: str, missing: str) -> str:
-    """The first part that is missing, and what there is instead."""
+    """The error for a missing module: its first missing part, and what exists."""
     parent, _, last = missing.rpartition(".")
     folders: Iterable[str] | None = [os.getcwd()]
     if parent:
@@ -273,10 +273,10 @@ def _topology(found: Any, target: Target, arguments: Sequence[str]) -> Topology:
 
 
 def _check_call(make: Callable[..., Any], label: str, given: Sequence[Any], keywords: dict[str, Any]) -> None:
-    """Do the arguments fit? Looked at before the call, so that a TypeError inside it is not taken for this."""
+    """Check the arguments before the call, so that a TypeError inside it is not mistaken."""
     try:
         signature = inspect.signature(make)
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return
     try:
         signature.bind(*given, **keywords)
@@ -309,7 +309,7 @@ def _check_own(found: Any, module: ModuleType, target: Target) -> None:
 
 
 def _raised(what: str, error: BaseException) -> TargetError:
-    """User code raised: which error, in which line."""
+    """The TargetError for an error of user code, with its line."""
     if isinstance(error, TopologyError | ConfigError):
         return TargetError(f"{what}: {error}")
     if isinstance(error, SystemExit):
@@ -322,7 +322,7 @@ def _raised(what: str, error: BaseException) -> TargetError:
 
 
 def _place(error: BaseException) -> str:
-    """File and line of the user's code that raised, as they are seen from here."""
+    """File and line of the user code that raised, relative to the current directory."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_short(error.filename)}, line {error.lineno}"
     frames = [
@@ -332,7 +332,7 @@ def _place(error: BaseException) -> str:
     ]
     if not frames:
         return "no line is known"
-    # The innermost line of the user's own is where to look; what it called may be a library.
+    # The innermost line of user code, for the line that raised may be in a library.
     own = [f for f in frames if _short(f.filename) != f.filename and "site-packages" not in f.filename]
     frame = (own or frames)[-1]
     return f"{_short(frame.filename)}, line {frame.lineno}"

@@ -1,4 +1,4 @@
-"""TaskSet: the tasks of one running topology (or those of them that this worker hosts): made, started, ended in order.
+"""TaskSet: the tasks of one running topology, or the part that this worker runs: made, started and ended in order.
 
     made ─► guardian, resources, ackers ─► bolts prepared ─► spouts opened …
     … spouts stop ─► bolts, source to sink ─► ackers ─► resources
@@ -45,16 +45,16 @@ from ..tasks import (
 )
 from ..topology import ACKER_COMPONENT, Config, Failure, Topology, component_config, make_plan
 from ..transport import Exchange, joined, split_capacity
-from .hosting import MASTER_TUPLES, Hosting, far_tasks, origins
+from .hosting import MASTER_TUPLES, Hosting, origins, remote_tasks
 
 log = logging.getLogger("aiostorm.cluster")
 
 TASK_MESSAGES: Final = joined(ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
-"""What travels to the control lanes of tasks in other workers."""
+"""Encodes the messages to the control lanes of tasks in other workers."""
 
 
 class TaskSet:
-    """Makes the tasks; raises ConfigError or TopologyError for what can be seen to be wrong before anything runs."""
+    """Makes the tasks; raises ConfigError or TopologyError for mistakes that are found before a task runs."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class TaskSet:
                 hosting.router,
                 mailboxes=self.mailboxes,
                 capacities=capacities,
-                remote=far_tasks(self.plan, hosting, config_of),
+                remote=remote_tasks(self.plan, hosting, config_of),
                 origin_of=origins(topology, self.plan),
                 codec=TASK_MESSAGES,
                 on_lost=self._worker_died,
@@ -123,12 +123,12 @@ class TaskSet:
         yield from self.bolts
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """Returns when every component is prepared or open, or when `ended` is done or the end has begun."""
+        """Start all tasks. Returns when they are prepared or open, when `ended` is done, or when they are being ended."""
         await self.start_bolts(ended)
         await self.start_spouts(ended)
 
     async def start_bolts(self, ended: asyncio.Future[None]) -> None:
-        """The first half of `start`: all but spouts. What comes from elsewhere is taken from then on."""
+        """The first half of `start`: all tasks but spouts. Segments of other workers are accepted then."""
         self._root = self._system.spawn(self._guardian, self._name, policy=_ESCALATE, mailbox=_small(self._system))
         await asyncio.wait((self._guardian.up, ended), return_when=asyncio.FIRST_COMPLETED)
         if not self._ending:
@@ -147,11 +147,11 @@ class TaskSet:
             self.exchange.begin()
 
     async def start_spouts(self, ended: asyncio.Future[None]) -> None:
-        """The second half of `start`: in every worker the bolts are prepared by now."""
+        """The second half of `start`, once the bolts of all workers are prepared."""
         await self._start(self.spouts, ended)
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop in order."""
         self._ending = True
         spouts = [spout.task.task_id for spout in self.spouts]
         stages = (spouts, *(self.plan.tasks_of[bolt] for bolt in self.plan.order), self.acker_ids)
@@ -168,13 +168,13 @@ class TaskSet:
         await self.kill()
 
     async def kill(self) -> None:
-        """End all at once."""
-        self.doom()
+        """Kill all tasks."""
+        self.abort()
         if self._root is not None:
             await self._root.wait_terminated()
 
-    def doom(self) -> None:
-        """The same without waiting for it."""
+    def abort(self) -> None:
+        """As `kill`, without waiting."""
         self._ending = True
         self._resources.close_soon()
         if self.exchange is not None:
@@ -183,7 +183,7 @@ class TaskSet:
             self._root.kill()
 
     def update(self, config: Config) -> None:
-        """Settings that hold from now on. What cannot be changed in it was checked before."""
+        """Change the settings, which are already checked."""
         self._config = config
         self.configs = {c: component_config(config, spec.config) for c, spec in self._topology.components.items()}
         for spout in self.spouts:
@@ -203,7 +203,7 @@ class TaskSet:
         self.mailboxes[task.task.task_id].post(message)
 
     def post_to_spouts(self, make: Callable[[], object]) -> None:
-        """Put a message of its own on the control lane of each spout task."""
+        """Put a message on the control lane of each spout task."""
         for spout in self.spouts:
             self.post(spout, make())
 
@@ -265,11 +265,11 @@ class TaskSet:
         return lambda spout_task, verdicts: inbox(spout_task).post(verdicts)
 
     def _worker_died(self, worker: str) -> None:
-        failure = Failure("failed", error=f"worker {worker} has died, and with it what it had of the tree")
+        failure = Failure("failed", error=f"worker {worker} has died, with its part of the tree")
         self.post_to_spouts(lambda: FailPending(failure))
         placement = {} if self._hosting is None else self._hosting.placement
         for spout in self._spout_ids:
-            if placement.get(spout) == worker:  # it begins anew: nobody else ends the rows of what it had open
+            if placement.get(spout) == worker:  # it starts again; this worker ends the rows that it had pending
                 for acker in self.ackers:
                     acker.post(Forget(spout))
 
@@ -281,7 +281,7 @@ class TaskSet:
 
 
 class _TopologyGuardian(Actor):
-    """Parent of a topology's tasks."""
+    """The parent actor of a topology's tasks."""
 
     def __init__(self, gave_up: Callable[[str, BaseException], None], resources: WorkerResources) -> None:
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()

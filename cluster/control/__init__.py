@@ -1,7 +1,7 @@
-"""A running topology asked and steered by other processes of its user (`aiostorm pressure`, `aiostorm update`).
+"""Control of a running topology by other processes of its user (`aiostorm pressure`, `aiostorm update`).
 
-protocol.py is what is asked and answered, both sides; socket.py where a topology listens; folder.py where its socket
-is found, by name and process id.
+protocol.py has requests and responses, both sides; socket.py is the socket of a topology; folder.py finds the socket by
+name and process id.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Control folder: where the running topologies of this user and machine are found: a socket each, by name and pid.
+"""Control folder: where the sockets of this user's running topologies on this machine are, by name and process id.
 
-    $XDG_RUNTIME_DIR/aiostorm/               if that is set, and ours alone may write there
-    /tmp/aiostorm-UID/                       else; whoever looks, looks into both
-        4026531836-4711-word-count           whose process ids - pid - name (what is not A-Z a-z 0-9 _ . - as %XX)
+    $XDG_RUNTIME_DIR/aiostorm/               if that is set, and only this user may write there
+    /tmp/aiostorm-UID/                       otherwise; `find` searches both
+        4026531836-4711-word-count           process namespace - pid - name (other than A-Z a-z 0-9 _ . - as %XX)
 
-1. The folder is ours and 0700, and no link to one: whoever is in there may ask. One that is not is not used, and the
-   error says what to do. It is looked at each time, since anybody may make a folder of that name in /tmp.
-2. A name that is too long for a socket's path is cut, and has a hash: two that begin alike stay two.
-3. What processes that were killed leave is removed by the next that begins (see stale files).
+1. The folder belongs to this user, has mode 0700, and is no link: every process that can open it may send requests. Any
+   other folder is not used, and the error says what to do. It is checked each time, since any user can make a folder of
+   that name in /tmp.
+2. A name that is too long for a socket's path is cut and gets a hash, so two long names stay different.
+3. Sockets of killed processes are removed by the next process (see stale files).
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ..errors import ControlError
 from ..stale_files import lives, names_in, own_name, sweep
 
 NAME_CHARS: Final = 32
-"""Of a file's name, for the topology's: with a macOS folder for temporary files there is no room for more."""
+"""The characters of a topology's name in a file name: paths of temporary files on macOS leave no more."""
 
 _HASH_CHARS: Final = 8
 _CUT: Final = "~"
 
-NO_SOCKETS: Final = "this system's Python has no unix sockets, by which a running topology is asked"
+NO_SOCKETS: Final = "this system's Python has no unix sockets, which are needed to reach a running topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,18 @@ class TopologySocket:
     """A running topology of another process, and its socket."""
 
     file: str
-    """Its name as in the name of the socket's file."""
+    """The name of the topology as in the socket's file name."""
     pid: int
     path: str
 
     @property
     def name(self) -> str:
-        """As far as the file tells it, on one line."""
+        """The topology's name as far as the file name contains it, on one line."""
         return shown_name(self.file)
 
     @property
     def is_there(self) -> bool:
-        """Has it still its socket?"""
+        """Does the socket still exist?"""
         return Path(self.path).is_socket()
 
     def __str__(self) -> str:
@@ -59,7 +60,7 @@ class TopologySocket:
 
 
 def own_socket(topology: str) -> str:
-    """Where this process is to listen for a topology of that name. ControlError if there is no place."""
+    """The path at which this process listens for a topology. ControlError if there is no usable folder."""
     folder = _places()[0]
     _make(folder)
     sweep(folder, "")
@@ -67,7 +68,7 @@ def own_socket(topology: str) -> str:
 
 
 def find(wanted: str) -> TopologySocket:
-    """The running topology that is called NAME, or NAME@PID. ControlError says which there are."""
+    """The running topology named NAME or NAME@PID. ControlError lists those that run."""
     running, refused = running_topologies()
     name, at, pid = wanted.rpartition("@")
     matching = _called(running, wanted)
@@ -77,14 +78,14 @@ def find(wanted: str) -> TopologySocket:
         return matching[0]
     if matching:
         ways = ", ".join(f"{wanted}@{one.pid}" for one in matching)
-        raise ControlError(f"{len(matching)} topologies named {wanted} run here: say which, {ways}")
+        raise ControlError(f"{len(matching)} topologies named {wanted} run here: choose one of {ways}")
     there = f"running: {', '.join(map(str, running))}" if running else "none does"
-    not_seen = "".join(f". Not looked at: {why}" for why in refused)
-    raise ControlError(f"no topology {wanted!r:.200} of yours runs here with `aiostorm run`; {there}{not_seen}")
+    skipped = "".join(f". Not searched: {why}" for why in refused)
+    raise ControlError(f"no topology {wanted!r:.200} of yours runs here with `aiostorm run`; {there}{skipped}")
 
 
 def running_topologies() -> tuple[list[TopologySocket], list[str]]:
-    """Those of this user and machine, and why a folder was not looked at. ControlError without unix sockets."""
+    """The topologies of this user and machine, and why a folder was skipped. ControlError without unix sockets."""
     found: list[TopologySocket] = []
     refused: list[str] = []
     for folder in _places():
@@ -102,7 +103,7 @@ def running_topologies() -> tuple[list[TopologySocket], list[str]]:
 
 
 def file_name(topology: str) -> str:
-    """A topology's name, as it may stand in a file's."""
+    """A topology's name, encoded for a file name."""
     name = quote(topology, safe="", errors="surrogatepass").replace(_CUT, "%7E")
     if len(name) <= NAME_CHARS:
         return name
@@ -111,10 +112,10 @@ def file_name(topology: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """What a file's name tells of a topology's."""
+    """The topology's name in a file name."""
     begin, cut, _ = name.partition(_CUT)
-    told = unquote(begin) + ("…" if cut else "")
-    return told if told.isprintable() else ascii(told)[1:-1]
+    name = unquote(begin) + ("…" if cut else "")
+    return name if name.isprintable() else ascii(name)[1:-1]
 
 
 def _called(running: Sequence[TopologySocket], name: str) -> list[TopologySocket]:
@@ -126,7 +127,7 @@ def _called(running: Sequence[TopologySocket], name: str) -> list[TopologySocket
 
 
 def _places() -> list[Path]:
-    """Where topologies may be found; they begin in the first."""
+    """The folders that are searched; this process uses the first."""
     if sys.platform == "win32":
         raise ControlError(NO_SOCKETS)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -153,23 +154,23 @@ def _make(folder: Path) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise ControlError(f"{folder} cannot be made: {error.strerror or error}") from error
+        raise ControlError(f"{folder} cannot be created: {error.strerror or error}") from error
     _check(folder)
 
 
 def _check(folder: Path) -> None:
-    """FileNotFoundError; ControlError if others may reach into it."""
+    """FileNotFoundError; ControlError if other users may access the folder."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise ControlError(f"{folder} cannot be looked at: {error.strerror or error}") from error
+        raise ControlError(f"{folder} cannot be checked: {error.strerror or error}") from error
     if not stat.S_ISDIR(found.st_mode):
-        raise ControlError(f"{folder} is no folder: remove it, or set XDG_RUNTIME_DIR to a folder of your own")
+        raise ControlError(f"{folder} is not a folder: remove it, or set XDG_RUNTIME_DIR to a folder of your own")
     if found.st_uid != os.geteuid():
         raise ControlError(
             f"{folder} belongs to another user: set XDG_RUNTIME_DIR (or TMPDIR) to a folder that is yours alone"
         )
     if found.st_mode & 0o077:
-        raise ControlError(f"others may reach into {folder}: chmod 700 {folder}")
+        raise ControlError(f"others may access {folder}: chmod 700 {folder}")

@@ -1,16 +1,16 @@
-"""Control: another process asks a running topology how it is, and gives it other settings. Both sides of it.
+"""Control protocol: another process asks a running topology for its status, or changes its settings. Both sides.
 
-    aiostorm run     answers at its control socket (see control_socket)
-    aiostorm update  ── StatusRequest, UpdateRequest ──► a connection for each question ──► the running topology
+    aiostorm run     answers at its control socket (see control/socket)
+    aiostorm update  ── StatusRequest, UpdateRequest ──► one connection for each request ──► the running topology
                      ◄── StatusResponse, UpdateResponse, ErrorResponse ──
 
-1. These two questions are all that is answered. Whoever can open the socket's file is believed: the folder is 0700.
-2. A question is one frame of at most MAX_QUESTION_BYTES and comes at once; the answer is one frame. No more than
-   MAX_ASKING are answered at a time. A connection lives for its question.
-3. What goes wrong here is logged: the topology runs on as if nobody had asked.
-4. One change of settings after the other: what has changed is told as it was.
+1. There are only these two requests. Every process that can open the socket is trusted: its folder has mode 0700.
+2. A request is one frame of at most MAX_QUESTION_BYTES and must arrive at once; the response is one frame. At most
+   MAX_ASKING requests are handled at a time. A connection carries one request.
+3. Errors are logged here; they do not affect the topology.
+4. Changes of settings are made one after the other, so that each response reports its own change.
 
-From: Storm's `storm` client, which asks nimbus. A run in one process has none.
+From: Storm's `storm` client, which asks nimbus. A run in one process has no nimbus.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ MAX_QUESTION_BYTES: Final = 64 * 1024
 MAX_ASKING: Final = 8
 
 QUESTION_S: Final = 2.0
-"""So long one waits for the question of a connection, and for its end after the answer."""
+"""How long to wait for the request of a connection, and for its end after the response."""
 
 ANSWER_S: Final = 10.0
-"""So long whoever asks waits for the answer."""
+"""How long a client waits for the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRequest:
-    """How are you?"""
+    """Ask for the status."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusResponse:
-    """The answer. `config`: what is set in it, by field; `now_s`: seconds since 1970, as its times are."""
+    """The status. `config`: its settings, by field; `now_s`: seconds since 1970, for comparison with its times."""
 
     topology: str
     pid: int
@@ -74,21 +74,21 @@ class StatusResponse:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRequest:
-    """Take these settings, by field or key."""
+    """Change these settings, by field or key."""
 
     settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateResponse:
-    """Done. Field → the value before, the value now, of those that have changed."""
+    """The settings are changed: field → (old value, new value)."""
 
     changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Not done. `kind`: the name of the error's class; `problems`: its texts."""
+    """The request failed. `kind`: the name of the error's class; `problems`: its texts."""
 
     kind: str
     problems: tuple[str, ...]
@@ -99,18 +99,18 @@ _VIEW: Final[tuple[type[Any], ...]] = (Backpressure, ComponentPressure, TaskPres
 
 
 def register() -> None:
-    """Let these messages travel, in this process."""
+    """Register these messages in this process, so that they can be sent."""
     for record in _RECORDS:
         register_record(record, f"aiostorm.control.{record.__name__}")
     for record in _VIEW:
         register_record(record, f"aiostorm.{record.__name__}")
 
 
-# -- who is asked ------------------------------------------------------------------------------------------------------
+# -- server ------------------------------------------------------------------------------------------------------------
 
 
 class Control:
-    """Answers for one running topology of this process."""
+    """Handles the requests for one running topology of this process."""
 
     def __init__(self, running: RunningTopology) -> None:
         register()
@@ -119,13 +119,13 @@ class Control:
         self._updating = asyncio.Lock()
 
     def accept(self, connection: Connection, group: asyncio.TaskGroup) -> None:
-        """Somebody has come."""
+        """Take an incoming connection."""
         if self._asking >= MAX_ASKING:
-            log.warning("too many ask %s at a time: one more is turned away", self._running.name)
+            log.warning("too many requests to %s at a time: one more is refused", self._running.name)
             connection.close()
             return
         self._asking += 1
-        group.create_task(self._serve(connection), name=f"{self._running.name} is asked")
+        group.create_task(self._serve(connection), name=f"request to {self._running.name}")
 
     async def _serve(self, connection: Connection) -> None:
         try:
@@ -133,9 +133,9 @@ class Control:
                 frame = await connection.receive()
             connection.send(await self._answer(frame))
             async with asyncio.timeout(QUESTION_S):
-                await connection.receive()  # they close when they have it: what is in a buffer could be lost
+                await connection.receive()  # the client closes: closing here could lose the response
         except (ConnectionLostError, TimeoutError) as error:
-            log.debug("whoever asked %s has gone: %r", self._running.name, error)
+            log.debug("the client of %s has disconnected: %r", self._running.name, error)
         finally:
             self._asking -= 1
             connection.close()
@@ -148,21 +148,21 @@ class Control:
         except AiostormError as error:
             refused = ErrorResponse(type(error).__name__, (str(error),))
         except Exception as error:
-            log.exception("what %s was asked could not be answered", self._running.name)
+            log.exception("a request to %s failed", self._running.name)
             refused = ErrorResponse(type(error).__name__, (f"{type(error).__name__}: {error}; its log has more",))
         return _packed(refused)
 
     async def _done(self, frame: bytes) -> StatusResponse | UpdateResponse:
         if len(frame) > MAX_QUESTION_BYTES:
-            raise UnreadableError(f"a question of {len(frame):,} bytes: at most {MAX_QUESTION_BYTES:,}")
+            raise UnreadableError(f"a request of {len(frame):,} bytes: at most {MAX_QUESTION_BYTES:,}")
         match unpack_value(frame):
             case StatusRequest():
-                return self._told()
+                return self._status()
             case UpdateRequest(settings=dict(settings)):
                 return await self._update(settings)
-        raise UnreadableError("it is asked how it is, or given settings, and nothing else")
+        raise UnreadableError("the only requests are for the status, and to change settings")
 
-    def _told(self) -> StatusResponse:
+    def _status(self) -> StatusResponse:
         running = self._running
         pressure = running.backpressure()
         return StatusResponse(
@@ -185,21 +185,21 @@ class Control:
 def _packed(answer: StatusResponse | UpdateResponse | ErrorResponse) -> bytes:
     packed = pack_value(answer)
     if len(packed) > MAX_FRAME_BYTES:
-        raise FrameTooLargeError(f"the answer has {len(packed):,} bytes: at most {MAX_FRAME_BYTES:,}")
+        raise FrameTooLargeError(f"the response has {len(packed):,} bytes: at most {MAX_FRAME_BYTES:,}")
     return packed
 
 
-# -- who asks ----------------------------------------------------------------------------------------------------------
+# -- client ------------------------------------------------------------------------------------------------------------
 
 
 async def ask(
-    network: Network, whom: TopologySocket, question: StatusRequest | UpdateRequest
+    network: Network, target: TopologySocket, question: StatusRequest | UpdateRequest
 ) -> StatusResponse | UpdateResponse:
-    """The answer. ControlError if there is none, or it was refused; ConfigError for settings that are not allowed."""
+    """Send a request. ControlError if there is no response or it failed; ConfigError for settings not allowed."""
     register()
     try:
         async with asyncio.timeout(ANSWER_S):
-            connection = await network.connect(f"unix:{whom.path}")
+            connection = await network.connect(f"unix:{target.path}")
             try:
                 connection.send(pack_value(question))
                 answer = unpack_value(await connection.receive())
@@ -208,17 +208,19 @@ async def ask(
     except TimeoutError as error:
         not_known = "; whether it was done is not known" if isinstance(question, UpdateRequest) else ""
         raise ControlError(
-            f"{whom} has not answered within {ANSWER_S:g} s{not_known}: does user code block its event loop?"
+            f"{target} has not answered within {ANSWER_S:g} s{not_known}: does user code block its event loop?"
         ) from error
     except ConnectionLostError as error:
-        raise ControlError(f"{whom} ended before it answered") from error
+        raise ControlError(f"{target} ended before it answered") from error
     except UnreadableError as error:
-        raise ControlError(f"{whom}: {error}. Do both run the same version?") from error
+        raise ControlError(f"{target}: {error}. Do both run the same version?") from error
     except NetworkError as error:
-        raise ControlError(f"{whom} cannot be asked: {error}" if whom.is_there else f"{whom} has ended") from error
+        raise ControlError(
+            f"{target} cannot be asked: {error}" if target.is_there else f"{target} has ended"
+        ) from error
     match answer:
         case ErrorResponse(kind=kind, problems=problems):
-            raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{whom}: {problems[0]}")
+            raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{target}: {problems[0]}")
         case StatusResponse() | UpdateResponse():
             return answer
-    raise ControlError(f"{whom} answers with {type(answer).__name__}: do both run the same version?")
+    raise ControlError(f"{target} answers with {type(answer).__name__}: do both run the same version?")

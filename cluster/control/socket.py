@@ -1,8 +1,9 @@
-"""Control socket: where a running topology is asked by other processes of its user. What is asked is in control.
+"""Control socket: the socket at which a running topology answers other processes of its user (see control/protocol).
 
-1. It costs a file. Nothing is loaded before somebody calls: a short run does not pay for what it may be asked.
-2. No run fails for it: what makes it impossible is a warning.
-3. It goes with the run, also when the process ends at once (`abandon`). What a killed one leaves, the next removes.
+1. It costs one file. Nothing is loaded before the first connection, so a short run does not pay for it.
+2. A run never fails because of it: an error is logged as a warning.
+3. It is removed with the run, also if the process ends at once (`abandon`). The next process removes that of a killed
+   one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NOT_FOUND: Final = "`aiostorm update` and `aiostorm pressure` will not find thi
 
 
 class ControlSocket:
-    """Of one running topology of this process."""
+    """The control socket of one running topology of this process."""
 
     def __init__(self, running: RunningTopology) -> None:
         self._running = running
@@ -38,7 +39,7 @@ class ControlSocket:
         self._control: Control | None = None
 
     async def serve(self) -> None:
-        """Until it is cancelled."""
+        """Answer until the call is cancelled."""
         if sys.platform == "win32":
             log.debug("no control socket: %s", NO_SOCKETS)
             return
@@ -54,7 +55,7 @@ class ControlSocket:
             self._path = ""
 
     def abandon(self) -> None:
-        """The process ends now: remove what would stay."""
+        """The process ends now: remove the socket."""
         if self._path:
             remove(Path(self._path))
 

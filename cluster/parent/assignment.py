@@ -1,4 +1,4 @@
-"""Assignment: what is to run on workers."""
+"""Assignment: a topology that is to run on workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .worker_life import LifeTimings
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is to run on workers: where the topology is imported from, and on how many."""
+    """A topology for workers: its target, and how many local and remote workers it gets."""
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -21,5 +21,5 @@ class Assignment:
 
 
 def settings_of(config: Config) -> dict[str, Any]:
-    """What is set in it, as it travels."""
+    """The settings of a configuration, to be sent to workers."""
     return {**{key: getattr(config, key) for key in config.model_fields_set}, **config.user}

@@ -1,4 +1,4 @@
-"""Troubles: what a worker cannot do, as the error that its parent raises."""
+"""Load errors: the error that a parent raises for a command that failed in a worker."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..messages import CODE_DIFFERS, CommandFailed
 from ..targets import TargetError
 
 
-def trouble_error(worker: str, trouble: CommandFailed, code: Mapping[str, str]) -> Exception:
-    """What the parent raises, whose own code that is."""
-    if trouble.kind == CODE_DIFFERS:
-        there = dict(zip(trouble.problems[::2], trouble.problems[1::2], strict=False))
+def command_error(worker: str, failed: CommandFailed, code: Mapping[str, str]) -> Exception:
+    """The error for a CommandFailed. `code`: the parent's own modules (see fingerprint)."""
+    if failed.kind == CODE_DIFFERS:
+        there = dict(zip(failed.problems[::2], failed.problems[1::2], strict=False))
         lines = "\n  ".join(differences(code, there))
         return WorkerError(
-            f"{worker} has other code of this topology: install the same on both, or start it with "
+            f"{worker} has different code of this topology: install the same version on both, or start it with "
             f"--allow-different-code\n  {lines}"
         )
-    if trouble.kind == "ConfigError":
-        return ConfigError(*trouble.problems)
-    if trouble.kind == "TopologyError":
-        return TopologyError(list(trouble.problems))
-    text = "; ".join(trouble.problems)
-    return TargetError(f"{worker}: {text}") if trouble.kind == "TargetError" else WorkerError(f"{worker}: {text}")
+    if failed.kind == "ConfigError":
+        return ConfigError(*failed.problems)
+    if failed.kind == "TopologyError":
+        return TopologyError(list(failed.problems))
+    text = "; ".join(failed.problems)
+    return TargetError(f"{worker}: {text}") if failed.kind == "TargetError" else WorkerError(f"{worker}: {text}")

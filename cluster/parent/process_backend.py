@@ -1,13 +1,12 @@
-"""WorkerBackend: child processes of this one, reached over private sockets, or over TCP for workers of other machines.
+"""ProcessBackend: a WorkerBackend whose workers are child processes, or remote workers that connect over TCP.
 
-1. Without an address nothing can be reached from outside: a folder of ours alone (0700) with a socket for each process.
-2. With one (`HOST:PORT`, for workers of other machines) everything is TCP, and TLS; see docs/security.md.
-3. Credentials are new for each worker backend without an address. With one they must be given: workers of other
-   machines need to have them, too.
-4. One process more than there are workers is kept as a spare: it has imported what a worker needs, and takes the place
-   of one that dies at once.
-5. Leaving it leaves nothing: no process, no socket, no folder. What a parent leaves that was killed is removed by the
-   next.
+1. Without an address nothing can be reached from outside: each process listens on a socket in a directory that only
+   this user can open (0700).
+2. With an address (`HOST:PORT`, for workers of other machines) all connections are TCP with TLS; see docs/security.md.
+3. Without an address, each backend makes new credentials. With one they must be given, since remote workers need them.
+4. One more process than there are workers is kept as a spare: it has imported what a worker needs, and replaces a
+   worker that dies at once.
+5. Leaving the block leaves no process, socket or directory behind. The next backend removes those of a killed parent.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PREFIX: Final = "aiostorm-backend-"
 
 
 class ProcessBackend:
-    """A WorkerBackend. `address`: where the parent listens, for other machines; `arguments`: more for `aiostorm
+    """A WorkerBackend. `address`: where the parent listens for remote workers; `arguments`: more for `aiostorm
     worker`."""
 
     def __init__(
@@ -63,12 +62,11 @@ class ProcessBackend:
 
     @property
     def folder(self) -> Path:
-        """Its own, which nobody else may look into. Only without an address."""
+        """The directory of its sockets, private to this user. Only without an address."""
         return Path(self._folder)
 
     @property
     def workers(self) -> int:
-        """See WorkerBackend. As many as are asked for."""
         return 0
 
     @property
@@ -77,12 +75,10 @@ class ProcessBackend:
 
     @property
     def is_apart(self) -> bool:
-        """See WorkerBackend. Its workers can do what the parent can."""
         return False
 
     @property
     def paths(self) -> Sequence[str]:
-        """See WorkerBackend. The same as here."""
         return sys.path
 
     @property
@@ -126,7 +122,7 @@ class ProcessBackend:
         await self._stack.__aexit__(kind, error, traceback)
 
     def abandon(self) -> None:
-        """The process ends now, without leaving the worker backend: remove what would stay."""
+        """The process ends without leaving the block: remove the directory."""
         if self._folder:
             remove(Path(self._folder))
 
@@ -135,6 +131,6 @@ class ProcessBackend:
 
 
 def tls_words(tls: TlsFiles | None, *, insecure: bool = False) -> list[str]:
-    """The options of `aiostorm worker` for these files."""
+    """The options of `aiostorm worker` for TLS files."""
     words = [] if tls is None else ["--tls-cert", tls.certificate, "--tls-key", tls.key, "--tls-ca", tls.ca]
     return [*words, *(["--insecure"] if insecure else [])]

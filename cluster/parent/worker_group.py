@@ -1,4 +1,4 @@
-"""WorkerGroup: who has the worker handles of a topology, as they see it."""
+"""WorkerGroup: the owner of a topology's worker handles, as the handles see it."""
 
 from __future__ import annotations
 
@@ -7,68 +7,68 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..messages import Connect, LoadTopology, StatusReport, TaskGaveUp
 
-if TYPE_CHECKING:  # a worker handle knows its worker group, too
+if TYPE_CHECKING:  # the two modules need each other
     from .worker_handle import WorkerHandle
 
 
 class WorkerGroup(Protocol):
-    """Who has the worker handles of a topology."""
+    """Owns the worker handles of a topology."""
 
     @property
     def mode(self) -> str:
-        """How the spouts are to be."""
+        """The mode of the spouts: active, inactive or ended."""
         ...
 
     @property
     def target(self) -> str:
-        """What its workers may load."""
+        """The target that its workers may load."""
         ...
 
     @property
     def code(self) -> Mapping[str, str]:
-        """What the topology is made of here (see fingerprint)."""
+        """The modules of the topology in this process (see fingerprint)."""
         ...
 
-    def order(self, worker_handle: WorkerHandle) -> LoadTopology:
-        """What this worker is to load."""
+    def load_command(self, worker_handle: WorkerHandle) -> LoadTopology:
+        """The command to load the topology."""
         ...
 
-    def connection(self, worker_handle: WorkerHandle) -> Connect:
-        """Whom it is to have links to."""
+    def connect_command(self, worker_handle: WorkerHandle) -> Connect:
+        """The command to connect to the peers."""
         ...
 
-    async def reached(self, worker_handle: WorkerHandle, step: str) -> None:
-        """It has got so far; returns when all have, once."""
+    async def wait_for_step(self, worker_handle: WorkerHandle, step: str) -> None:
+        """The worker has reached a step; returns when all workers have."""
         ...
 
-    async def turn(self, worker_handle: WorkerHandle) -> None:
-        """Returns when those that it is to dial listen."""
+    async def wait_for_turn(self, worker_handle: WorkerHandle) -> None:
+        """Returns when the peers that this worker dials are listening."""
         ...
 
-    def connected(self, worker_handle: WorkerHandle) -> None:
-        """It listens."""
+    def on_connected(self, worker_handle: WorkerHandle) -> None:
+        """The worker listens."""
         ...
 
-    def ready(self, worker_handle: WorkerHandle) -> None:
-        """It works."""
+    def on_ready(self, worker_handle: WorkerHandle) -> None:
+        """The worker runs its tasks."""
         ...
 
-    def died(self, worker_handle: WorkerHandle, life: int) -> None:
-        """That life of its process has ended."""
+    def on_died(self, worker_handle: WorkerHandle, life: int) -> None:
+        """This process of the worker has ended."""
         ...
 
-    def seen(self, worker_handle: WorkerHandle, seen: StatusReport) -> None:
-        """What a look has shown."""
+    def on_status(self, worker_handle: WorkerHandle, status: StatusReport) -> None:
+        """A poll has brought news."""
         ...
 
-    def gave_up(self, worker_handle: WorkerHandle, told: TaskGaveUp) -> None:
-        """One of its tasks was given up."""
+    def on_task_gave_up(self, worker_handle: WorkerHandle, report: TaskGaveUp) -> None:
+        """A task of the worker has failed for good."""
         ...
 
-    def leaving(self, worker_handle: WorkerHandle, within_s: float) -> None:
-        """It was asked to end by somebody else."""
+    def on_leaving(self, worker_handle: WorkerHandle, within_s: float) -> None:
+        """The worker has received SIGTERM."""
         ...
 
-    def failed(self, error: Exception) -> None:
-        """It can never work."""
+    def on_failed(self, error: Exception) -> None:
+        """The worker can never run."""
         ...

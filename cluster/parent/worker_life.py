@@ -1,17 +1,17 @@
-"""Worker life: one worker as its parent sees it. Pure: what happened in, what to do about it out, the time passed in.
+"""Worker life: the states of one worker, for its parent. Pure: events in, decisions out, the time passed in.
 
                Spawn                  ready                      exited
     begin ─► STARTING ──────────────► RUNNING ────────────────► BACKOFF ──delay_s──► STARTING …
                 │ 60 s without `ready`    │ 5 s without a sign of life
                 ╰────────► Kill ◄─────────╯                      stop ─► STOPPING ── exited ─► ENDED
 
-1. A worker that ends is started again: at once, then after 0.2, 1, 5 s and 5 s from there on. Never in silence, and
-   never given up: the fifth end within 30 s makes it degraded, and so does one that does not start at all.
-2. Degraded ends when the worker has run for `window_s` without an end.
-3. A worker that runs renews its lease by any sign of life. One whose lease is over is frozen, or cannot be reached: it
-   is killed, and what follows is as for any end. While it starts (it may import for long) it has `start_limit_s`.
-   One that somebody else starts (`awaited`) has it from when it has come; until then it is waited for, degraded.
-4. A worker that was asked to stop and is gone has ended; it is killed when `stop_limit_s` is over.
+1. A worker that ends is started again: at once, then after 0.2, 1 and 5 s, then always after 5 s. Each end is logged,
+   and the parent never gives up: the fifth end within 30 s makes the worker degraded, and so does a start that fails.
+2. The worker is not degraded any more when it has run for `window_s` without an end.
+3. A running worker renews its lease by any sign of life. When the lease is over, the worker is frozen or unreachable:
+   it is killed, and treated as after any end. While it starts (imports may be slow) the limit is `start_limit_s`. A
+   remote worker (`awaited`) has that time after it has joined; until then the parent waits, and the worker is degraded.
+4. A worker that was asked to stop has ended with its process; it is killed after `stop_limit_s`.
 
 From: OTP's restart intensity and Storm's supervisor (Slot.java), whose workers have `supervisor.worker.timeout.secs`
 and `supervisor.worker.start.timeout.secs`; theirs are 30 s and 120 s.
@@ -59,7 +59,7 @@ class LifeTimings:
 
 
 class Phase(enum.StrEnum):
-    """Where a worker is in its life."""
+    """The state of a worker."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
@@ -70,42 +70,42 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start it."""
+    """Start a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End it at once; its end is told by `exited`."""
+    """Kill the process; `exited` is called at its end."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Tell people: it does not stay alive, or does not come. It is tried further."""
+    """Log that the worker does not stay alive, or does not join. It is started again."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Tell people: it has stayed alive since, or it has come."""
+    """Log that the worker has stayed alive, or has joined."""
 
 
 Decision = Spawn | Kill | Degraded | Recovered
 
 
 class WorkerLife:
-    """The life of one worker, over all its processes. Times are monotonic seconds and never go back."""
+    """The life of one worker, over all its processes. Times are monotonic seconds."""
 
     def __init__(self, timings: LifeTimings | None = None, *, awaited: bool = False) -> None:
         self.phase = Phase.BACKOFF
         self.restarts = 0
-        """Times it was started again."""
+        """How often it was restarted."""
         self.degraded = ""
         """Why it is degraded; empty if it is not."""
         self.is_missed = False
-        """Is it degraded, since it has not come?"""
+        """Is it degraded because it has not joined?"""
         self._awaited = awaited
         self._absent = False
         self._timings = timings or LifeTimings()
@@ -117,18 +117,18 @@ class WorkerLife:
 
     @property
     def due_s(self) -> float | None:
-        """When `tick` is to be called next; None: when something has happened."""
+        """When to call `tick` next; None: after the next event."""
         times = [self._due_s] if self._due_s is not None else []
         if self.degraded and self.phase is Phase.RUNNING:
             times.append(self._ends[-1] + self._timings.window_s)
         return min(times, default=None)
 
     def begin(self, now_s: float) -> list[Decision]:
-        """Start it for the first time."""
+        """Start the worker for the first time."""
         return self._spawn(now_s)
 
     def joined(self, now_s: float) -> list[Decision]:
-        """It has come."""
+        """The remote worker has joined."""
         if self.phase is not Phase.STARTING or not self._absent:
             return []
         self._absent = False
@@ -139,20 +139,20 @@ class WorkerLife:
         return [Recovered()]
 
     def ready(self, now_s: float) -> list[Decision]:
-        """It does its work from now on."""
+        """The worker is set up."""
         if self.phase is Phase.STARTING and not self._killed:
             self.phase = Phase.RUNNING
             self._due_s = now_s + self._timings.lease_s
         return []
 
-    def heard(self, now_s: float) -> list[Decision]:
-        """A sign of life."""
+    def alive(self, now_s: float) -> list[Decision]:
+        """A sign of life has arrived."""
         if self.phase is Phase.RUNNING and not self._killed:
             self._due_s = now_s + self._timings.lease_s
         return []
 
     def exited(self, now_s: float, why: str) -> list[Decision]:
-        """Its process has ended, or could not be started."""
+        """The process has ended, or could not be started."""
         if self.phase in (Phase.STOPPING, Phase.ENDED):
             self.phase, self._due_s = Phase.ENDED, None
             return []
@@ -169,7 +169,7 @@ class WorkerLife:
         return decisions + self.tick(now_s)
 
     def stop(self, now_s: float, limit_s: float | None = None) -> list[Decision]:
-        """It has been asked to end, within `limit_s` (None: the usual time)."""
+        """The worker was asked to end within `limit_s` (None: the usual time)."""
         if self.phase is Phase.BACKOFF:
             self.phase, self._due_s = Phase.ENDED, None
         elif self.phase in (Phase.STARTING, Phase.RUNNING):
@@ -194,7 +194,7 @@ class WorkerLife:
             case Phase.STARTING if self._absent:
                 self._due_s = None
                 if not self.degraded:
-                    self.is_missed, self.degraded = True, f"it has not come for {timings.start_limit_s:g} s"
+                    self.is_missed, self.degraded = True, f"it has not joined for {timings.start_limit_s:g} s"
                     decisions.append(Degraded(self.degraded))
                 return decisions
             case Phase.STARTING:

@@ -1,18 +1,18 @@
-"""WorkerRegistry: where a parent's workers come from, and where they report.
+"""WorkerRegistry: where the workers of a parent come from, and where they report.
 
     WorkerBackend (network, spawner, addresses, secret: the seams) ─► WorkerRegistry ─► worker handles, one for each
     worker ── WorkerJoined, TaskGaveUp, WorkerLeaving ─► an actor for each worker ─► its worker handle
 
-1. A worker's address does not change with its lives; that of one that a user starts may, and a worker backend may
-   choose another. Its peers are told of it.
-2. A worker of ours is a child process. One that a user starts on another machine is not: it is there when it has
-   joined, and gone when its lease is over or another of its name comes. If it has joined before it is wanted, it is
-   taken if its link stands then.
-3. The secret goes to a child by its standard input: neither its arguments nor its environment show it.
-4. Each worker reports to an actor of its own, which no other worker finds: a message does not say whose it is, the
-   authenticated link does.
-5. Where a worker backend's workers are elsewhere (`is_apart`), one more of a topology is beside the parent, if it has
-   components that belong there (`Component.on_driver`): its name says so.
+1. The address of a worker is the same for all its processes; only that of a remote worker may change, or a backend may
+   choose another. Its peers are then notified.
+2. A local worker is a child process. A remote worker is started by a user on another machine: it exists once it has
+   joined, until its lease is over or another process with its name joins. If it joins before it is needed, it is used
+   if its link is established then.
+3. A child gets the secret by its standard input: neither its arguments nor its environment contain it.
+4. Each worker reports to an actor of its own, which no other worker can reach: the authenticated link identifies the
+   worker, not the message.
+5. If the workers of a backend run elsewhere (`is_apart`), components that belong to the driver (`Component.on_driver`)
+   get one more worker, in the parent's process, with a name of its own kind.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ log = logging.getLogger("aiostorm.cluster")
 
 
 class WorkerBackend(Protocol):
-    """Where workers run, and how they are reached: the seams. An async context manager."""
+    """Where workers run and how to connect to them: the seams. An async context manager."""
 
     @property
     def network(self) -> Network:
-        """Made when the worker backend was entered."""
+        """The network, made when the backend is entered."""
         ...
 
     @property
     def address(self) -> str:
-        """Where the parent listens."""
+        """The address at which the parent listens."""
         ...
 
     @property
     def workers(self) -> int:
-        """How many it has for each topology; 0: as many as are asked for."""
+        """How many workers each topology gets; 0: as many as it requests."""
         ...
 
     @property
@@ -59,17 +59,17 @@ class WorkerBackend(Protocol):
 
     @property
     def is_apart(self) -> bool:
-        """Are its workers elsewhere, so that what belongs on the driver needs one beside the parent?"""
+        """Do its workers run elsewhere, so that driver components need a worker in the parent's process?"""
         ...
 
     @property
     def paths(self) -> Sequence[str]:
-        """Where its workers look for modules, besides their own places."""
+        """More directories from which its workers import modules."""
         ...
 
     @property
     def arguments(self) -> Sequence[str]:
-        """More words for `aiostorm worker`."""
+        """More arguments for `aiostorm worker`."""
         ...
 
     @property
@@ -78,11 +78,11 @@ class WorkerBackend(Protocol):
         ...
 
     def listen(self, worker: str, before: str) -> str:
-        """Where that worker is to listen. `before`: where its last life did; empty if this is its first."""
+        """The address at which a worker listens. `before`: the one of its last process; empty for the first."""
         ...
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        """Starts workers; what they print goes there. `node` is the parent's, and listens."""
+        """The spawner of workers; `on_line` gets their output. `node`: the parent's, which listens."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -93,27 +93,27 @@ class WorkerBackend(Protocol):
 
 
 class WorkerListener(Protocol):
-    """Who hears of one worker."""
+    """Receives the events of one worker."""
 
-    def joined(self, joined: WorkerJoined) -> None:
-        """It is there."""
+    def on_joined(self, joined: WorkerJoined) -> None:
+        """The worker has joined."""
         ...
 
-    def gave_up(self, told: TaskGaveUp) -> None:
-        """It gave a task up."""
+    def on_task_gave_up(self, report: TaskGaveUp) -> None:
+        """A task of the worker has failed for good."""
         ...
 
-    def leaving(self, told: WorkerLeaving) -> None:
-        """It was asked to end."""
+    def on_leaving(self, report: WorkerLeaving) -> None:
+        """The worker has received SIGTERM."""
         ...
 
-    def heard(self) -> None:
-        """It lives."""
+    def on_alive(self) -> None:
+        """A sign of life has arrived."""
         ...
 
 
 class WorkerRegistry:
-    """Of one parent. `async with`: its node listens."""
+    """The workers of one parent, whose node listens from `start` to `stop`."""
 
     def __init__(self, system: ActorSystem, backend: WorkerBackend) -> None:
         self.system = system
@@ -133,65 +133,65 @@ class WorkerRegistry:
         self._count = 0
 
     async def start(self) -> None:
-        """Listen."""
+        """Enter the backend and listen."""
         register()
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._backend)
             self.node = await stack.enter_async_context(Node(PARENT, self._backend.network, self.system))
             self.address = await self.node.listen(self._backend.address)
-            self._spawner = self._backend.spawner(self._line, self.node)
-            self.node.on_peer(self._peer_started)
-            self.node.on_pulse(self._pulsed)
-            self.node.on_lost(self._link_failed)
+            self._spawner = self._backend.spawner(self._on_line, self.node)
+            self.node.on_peer(self._on_peer_started)
+            self.node.on_pulse(self._on_pulse)
+            self.node.on_lost(self._on_link_failed)
             self._stack = stack.pop_all()
 
     async def stop(self) -> None:
-        """Close. What is still there of the workers has been killed."""
+        """Kill the remaining workers and close the node and the backend."""
         try:
             async with asyncio.timeout(5.0):
                 for child in list(self._children):
                     child.kill()
                     await child.wait()
         except TimeoutError:
-            log.warning("not ended, though killed: %s", ", ".join(child.name for child in self._children))
+            log.warning("killed, but not ended: %s", ", ".join(child.name for child in self._children))
         finally:
             for name in self.node.peers:
                 self.node.lose(name, "the parent ends")
             await self._stack.aclose()
 
-    def hire(self, here: int, remote: int, *, on_driver: bool = False) -> list[WorkerInfo]:
-        """Workers for a topology: of our own, of those that a user starts, and one beside the parent if it needs that.
+    def allocate(self, here: int, remote: int, *, on_driver: bool = False) -> list[WorkerInfo]:
+        """Workers for a topology: local ones, remote ones, and one in the parent's process if `on_driver` needs it.
 
-        It is the last, and so dials the others: nothing needs to reach the parent's machine but for the parent.
+        That one is the last, so it dials the others: they need not connect to the parent's machine for it.
         """
         names = [f"worker-{self._count + i + 1}" for i in range(here)]
         self._count += here
         free = [name for name in self._remote_names if name not in self._listeners]
         if len(free) < remote:
-            raise ValueError(f"{remote} workers of other machines are wanted, and {len(free)} are free")
+            raise ValueError(f"{remote} remote workers are requested, and {len(free)} are free")
         infos = [WorkerInfo(name) for name in names] + [WorkerInfo(name, name) for name in free[:remote]]
         if on_driver and self._backend.is_apart:
             infos.append(WorkerInfo(f"{DRIVER}-{self._count}", on_driver=True))
         return infos
 
-    def admit(self, name: str) -> None:
-        """A user will start a worker of that name."""
+    def add_remote(self, name: str) -> None:
+        """Expect a remote worker with that name."""
         self._remote_names.append(name)
         self._await_reports(name)
         self.node.link(name)
 
     def is_remote(self, name: str) -> bool:
-        """Is it one that a user starts?"""
+        """Is the worker started by a user?"""
         return name in self._remote_names
 
-    def enlist(self, name: str, listener: WorkerListener) -> None:
-        """Tell this one of that worker."""
+    def attach(self, name: str, listener: WorkerListener) -> None:
+        """Send the events of a worker to this listener."""
         self._listeners[name] = listener
         if not self.is_remote(name):
             self._await_reports(name)
             self.node.link(name)
 
-    def dismiss(self, name: str) -> None:
+    def detach(self, name: str) -> None:
         """The worker has ended for good."""
         self._listeners.pop(name, None)
         if not self.is_remote(name):
@@ -201,14 +201,14 @@ class WorkerRegistry:
         self._log.forget(name)
 
     async def spawn(self, name: str, target: str) -> Child:
-        """Start a worker for that target; of another machine: begin to wait for it. SpawnError."""
+        """Start a worker for the target, or wait for a remote one. SpawnError."""
         if self.is_remote(name):
             child = self._remote[name] = RemoteChild(name)
             joined, link = self._early.pop(name, None), self.node.state(name)
             if joined is not None and link is not None and link.established:
-                self.system.loop.call_soon(self.joined, name, joined)
-            elif joined is not None:  # it has ended; if it is only cut off, it ends when it sees a parent begin anew
-                self.lost(name, self.node.incarnation(name))
+                self.system.loop.call_soon(self.on_joined, name, joined)
+            elif joined is not None:  # it has ended, or is cut off: then it ends when it notices the new incarnation
+                self.on_lost(name, self.node.incarnation(name))
             return child
         listen = self._backend.listen(name, self._addresses.get(name, ""))
         words = ["--name", name, "--connect", self.address, "--listen", listen, "--target", target]
@@ -222,53 +222,53 @@ class WorkerRegistry:
         return started
 
     def life(self, name: str) -> int:
-        """Which life of a worker's the process is that we know; 0: it has not been there.
+        """The incarnation of a worker's process; 0: it has not joined.
 
-        Of a remote one the link may know the next already: that is how its end is seen.
+        For a remote worker the link may have the next incarnation already: that shows its end.
         """
         child = self._remote.get(name)
         return self.node.incarnation(name) if child is None else child.life
 
-    def lost(self, name: str, life: int) -> None:
-        """That life of a worker has ended: who has asked it is told, and the next one finds a link."""
+    def on_lost(self, name: str, life: int) -> None:
+        """That process of a worker has ended: end its open questions, and open a link for the next one."""
         link = self.node.state(name)
-        if link is None:  # it was closed for what came over it
+        if link is None:  # it was closed because of an error
             self.node.link(name)
         elif link.incarnation == life:
             self.node.lose(name, f"{name} has ended")
             self.node.link(name)
 
     def set_address(self, name: str, address: str) -> None:
-        """Where a worker listens. So it does in its next lives."""
+        """The address at which a worker and its next processes listen."""
         self._addresses[name] = address
 
     def last_lines(self, name: str) -> list[str]:
-        """What it printed last."""
+        """The last lines that a worker has printed."""
         return self._log.last(name)
 
-    # -- what workers say --------------------------------------------------------------------------------------------
+    # -- reports of workers ------------------------------------------------------------------------------------------
 
-    def joined(self, worker: str, joined: WorkerJoined) -> None:
-        """A worker is there."""
+    def on_joined(self, worker: str, joined: WorkerJoined) -> None:
+        """A worker has joined."""
         listener = self._listeners.get(worker)
         if listener is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
             if self.is_remote(worker):
                 child = self._remote[worker]
                 child.pid, child.life = joined.pid, self.node.incarnation(worker)
-            listener.joined(joined)
+            listener.on_joined(joined)
         elif self.is_remote(worker):
             self._early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
-    def report(self, worker: str, told: TaskGaveUp | WorkerLeaving) -> None:
-        """A worker reports what happened to it."""
+    def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving) -> None:
+        """A worker reports an event."""
         listener = self._listeners.get(worker)
         if listener is None:
             return
-        if isinstance(told, TaskGaveUp):
-            listener.gave_up(told)
+        if isinstance(report, TaskGaveUp):
+            listener.on_task_gave_up(report)
         else:
-            listener.leaving(told)
+            listener.on_leaving(report)
 
     def _await_reports(self, worker: str) -> None:
         self._report_actors[worker] = report_actor = self.system.spawn(
@@ -280,32 +280,32 @@ class WorkerRegistry:
         child = self._remote.get(name)
         return child is not None and not child.ended.done()
 
-    def _peer_started(self, peer: str, started: PeerStarted) -> None:
+    def _on_peer_started(self, peer: str, started: PeerStarted) -> None:
         child = self._remote.get(peer)
         if child is not None and child.pid:
-            child.end("another process of that name has come")
+            child.end("another process with its name has joined")
 
-    def _link_failed(self, peer: str, error: Exception) -> None:
-        """What came from a peer could not be taken. The place of a remote worker stays open for who comes next."""
-        if isinstance(error, PeerLostError) or not self.is_remote(peer):  # we have ended it; or its process will
+    def _on_link_failed(self, peer: str, error: Exception) -> None:
+        """The link to a worker has failed. A remote worker may join again later."""
+        if isinstance(error, PeerLostError) or not self.is_remote(peer):  # closed here, or the child has ended
             return
         self._early.pop(peer, None)
         child = self._remote.get(peer)
         if child is not None and child.pid and not child.ended.done():
-            child.end(f"what it has sent cannot be taken: {error}")
+            child.end(f"its link failed: {error}")
         else:
             self.node.link(peer)
 
-    def _pulsed(self, peer: str, process: int) -> None:
-        """A thread of a remote worker says that it lives, while user code holds its loop."""
+    def _on_pulse(self, peer: str, process: int) -> None:
+        """A PULSE of a remote worker whose event loop is blocked by user code."""
         child, listener = self._remote.get(peer), self._listeners.get(peer)
         if child is not None and child.pid == process and listener is not None:
-            listener.heard()
+            listener.on_alive()
 
-    def _line(self, line: ChildLine) -> None:
+    def _on_line(self, line: ChildLine) -> None:
         listener = self._listeners.get(line.name)
         if listener is not None:
-            listener.heard()
+            listener.on_alive()
         self._log.line(line)
 
     async def _reap(self, child: Child) -> None:
@@ -316,7 +316,7 @@ class WorkerRegistry:
 
 
 class RemoteChild:
-    """A worker that a user has started. A Child, as far as that goes."""
+    """The Child of a remote worker, which a user starts."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -327,22 +327,22 @@ class RemoteChild:
         return await asyncio.shield(self.ended)
 
     def terminate(self) -> None:
-        """See Child. It ends when it is told to; else with its lease."""
-        self.end("it was asked to end")
+        """The worker ends on its command, or with its lease."""
+        self.end("it is asked to end")
 
     def kill(self) -> None:
-        """See Child. Nothing can be done to it from here: it ends with its lease."""
-        self.end("it is given up")
+        """It cannot be killed from here: it ends with its lease."""
+        self.end("it is abandoned")
 
     def end(self, reason: str) -> None:
-        """It is no worker of ours any more."""
+        """Treat the worker as ended."""
         if not self.ended.done():
             log.info("%s: %s", self.name, reason)
             self.ended.set_result(0)
 
 
 class _ReportActor(Actor):
-    """What one worker reports to: offered to that worker alone, under its name."""
+    """Receives the reports of one worker: offered to that worker only, under its name."""
 
     def __init__(self, registry: WorkerRegistry, worker: str) -> None:
         self._registry = registry
@@ -350,8 +350,8 @@ class _ReportActor(Actor):
 
     def receive(self, message: Any) -> None:
         if isinstance(message, WorkerJoined):
-            self._registry.joined(self._worker, message)
+            self._registry.on_joined(self._worker, message)
         elif isinstance(message, TaskGaveUp | WorkerLeaving):
-            self._registry.report(self._worker, message)
+            self._registry.on_report(self._worker, message)
         else:
-            raise TypeError(f"a parent does not understand {message!r:.200}")
+            raise TypeError(f"a parent has no such message: {message!r:.200}")

@@ -1,15 +1,14 @@
-"""Heartbeat: says for a worker that it lives, while user code holds its event loop.
+"""Heartbeat: reports that a worker is alive while user code blocks its event loop.
 
     loop:     tick … tick … [user code blocks] ………………………………………………… tick
-    thread:                      late: a beat, each second … 30 s: no more ─► its lease is over
+    thread:                      late: a heartbeat, each second … 30 s: no more ─► its lease is over
 
-1. A child's beats are lines on its standard error, which its parent reads. A worker that a user has started says them
-   over a connection of the thread's own (a PULSE, see transport's pending connections), which it has while there is
-   something to say.
-2. A frozen process (SIGSTOP, a machine that hangs) has no thread that runs: it is silent at once.
-3. A loop that is held for `limit_s` counts as frozen: nobody can tell a long computation from one without an end.
-   What blocks for longer belongs in a component with `blocking = True`.
-4. While the loop runs nothing is said: the parent hears of the worker otherwise.
+1. The heartbeats of a child are lines on its standard error, which its parent reads. A remote worker sends them over a
+   connection of the thread's own (a PULSE, see transport's pending connections), open while there is something to send.
+2. In a frozen process (SIGSTOP, a machine that hangs) no thread runs: the heartbeats stop at once.
+3. A loop that is blocked for `limit_s` counts as frozen: a long computation cannot be told from an endless one. Code
+   that blocks longer belongs in a component with `blocking = True`.
+4. While the loop runs, no heartbeat is sent: the parent receives other messages.
 
 From: STORM-742 and STORM-2150, busy workers that were taken for dead; STORM-513, hung ones that were taken for alive.
 """
@@ -35,40 +34,40 @@ BEAT_S: Final = LIVENESS.worker_heartbeat_s
 LIMIT_S: Final = LIVENESS.worker_stall_timeout_s
 
 DIAL_S: Final = 2.0
-"""So long the parent may take to answer the thread."""
+"""How long the thread waits for an answer of the parent."""
 
 
 class HeartbeatSender(Protocol):
-    """How a thread says that the process lives."""
+    """Sends heartbeats from a thread."""
 
-    def beat(self) -> bool:
-        """Say it. False: there is nobody to hear it, ever."""
+    def send(self) -> bool:
+        """Send a heartbeat. False: the parent can never receive one."""
         ...
 
-    def rest(self) -> None:
-        """The loop runs again."""
+    def pause(self) -> None:
+        """The loop runs again: no heartbeats are needed for now."""
         ...
 
 
 class PipeHeartbeatSender:
-    """To the parent that reads what this process prints."""
+    """To a parent that reads the output of this process."""
 
     def __init__(self, fd: int = 2) -> None:
         self._fd = fd
 
-    def beat(self) -> bool:
+    def send(self) -> bool:
         try:
             os.write(self._fd, f"{PULSE}\n".encode())
-        except OSError:  # nobody reads it: the parent is gone, and this process soon
+        except OSError:  # the parent has ended, and this process will
             return False
         return True
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         pass
 
 
 class NetworkHeartbeatSender:
-    """To the parent at that address. `process`: this one's id, as the parent was told when the worker joined."""
+    """To the parent at that address. `process`: the process id that was sent in WorkerJoined."""
 
     def __init__(self, name: str, process: int, parent: str, security: Security) -> None:
         self._name = name
@@ -77,8 +76,8 @@ class NetworkHeartbeatSender:
         self._security = security
         self._connection: BlockingConnection | None = None
 
-    def beat(self) -> bool:
-        """See HeartbeatSender. What goes wrong is tried again at the next one: the parent may be away for a moment."""
+    def send(self) -> bool:
+        """Errors are ignored until the next heartbeat: the parent may be away for a moment."""
         try:
             if self._connection is None:
                 self._connection = dial_blocking(
@@ -91,23 +90,23 @@ class NetworkHeartbeatSender:
                 )
             self._connection.send(encode_pulse(self._process, self._name))
         except (AiostormError, OSError) as error:
-            log.debug("%s cannot say that it lives: %s", self._name, error)
-            self.rest()
+            log.debug("%s cannot send a heartbeat: %s", self._name, error)
+            self.pause()
         return True
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 class Heartbeat:
-    """Of the running loop, from `start` to `stop`."""
+    """Watches the running event loop from `start` to `stop`."""
 
     def __init__(
-        self, beats: HeartbeatSender, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic
+        self, sender: HeartbeatSender, limit_s: float = LIMIT_S, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._beats = beats
+        self._sender = sender
         self._limit_s = limit_s
         self._monotonic = monotonic
         self._ticked_s = monotonic()
@@ -117,12 +116,12 @@ class Heartbeat:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._tick()
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """End the thread."""
         self._over.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -137,8 +136,8 @@ class Heartbeat:
             while not self._over.wait(BEAT_S):
                 held_s = self._monotonic() - self._ticked_s
                 if not BEAT_S < held_s < self._limit_s:
-                    self._beats.rest()
-                elif not self._beats.beat():
+                    self._sender.pause()
+                elif not self._sender.send():
                     return
         finally:
-            self._beats.rest()
+            self._sender.pause()

@@ -4,11 +4,11 @@
              print ──────► the same, where it was printed; the logger is "stdout" or "stderr"
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
-1. Each line of a record (a traceback has many) is marked, so lines of several processes can be told apart.
-2. A line that is marked only with PULSE says that the process lives, and is not shown (see heartbeat).
-3. What other code writes (an extension in C, a child of the worker's) is shown as it is, with the worker's name.
-4. What a worker prints never reaches the parent's standard output: that has results.
-5. The last lines of each are kept, for the error that says why it ended.
+1. Each line of a record (a traceback has many) is marked, so that lines of several processes can be told apart.
+2. A line that consists of PULSE is a heartbeat, and is not shown (see heartbeat).
+3. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
+4. The output of a worker never reaches the parent's standard output, which contains results only.
+5. The last lines of each worker are kept, for the error that says why it ended.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class WorkerLog:
         log.log(level, "%s: %s", where, text)
 
     def last(self, worker: str) -> list[str]:
-        """What it said last."""
+        """The last lines of a worker."""
         return list(self._last.get(worker, ()))
 
     def forget(self, worker: str) -> None:
-        """It is gone."""
+        """The worker has ended: drop its lines."""
         self._last.pop(worker, None)
 
 
 def plain_line(text: str) -> str:
-    """A line without marks, for who reads it elsewhere; empty if it is none of the worker's words."""
+    """A line without its prefix; empty for a heartbeat."""
     text = text.removesuffix(PULSE)
     if not text.startswith(_MARK):
         return text
@@ -72,7 +72,7 @@ def plain_line(text: str) -> str:
 
 
 class MarkedFormatter(logging.Formatter):
-    """The worker's side: a record as marked lines."""
+    """The worker's side: formats a record as marked lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         head = f"{_MARK}{record.levelno} {record.name} {_task_in(record.threadName or '')}{_END}"
@@ -80,9 +80,9 @@ class MarkedFormatter(logging.Formatter):
 
 
 class MarkedStream:
-    """The worker's side: in place of `sys.stdout` or `sys.stderr`; each line begins with a mark. Nothing is held back.
+    """The worker's side: replaces `sys.stdout` or `sys.stderr`; marks each line. Nothing is buffered.
 
-    Parts of a line that several tasks write in turn are one line, of the first of them.
+    If several tasks write parts of a line, the line belongs to the first.
     """
 
     def __init__(self, stream: TextIO, name: str) -> None:
@@ -109,8 +109,8 @@ class MarkedStream:
 
 
 def _task_in(thread: str) -> str:
-    """Which task's code runs here, in the thread of that name: "count[7]"; empty if none's."""
-    if thread.startswith("aiostorm-") and "[" in thread:  # a blocking component's own
+    """The task whose code runs in the thread of that name: "count[7]"; empty: none."""
+    if thread.startswith("aiostorm-") and "[" in thread:  # the thread of a blocking component
         return thread.removeprefix("aiostorm-").partition("]")[0] + "]"
     try:
         current = asyncio.current_task()

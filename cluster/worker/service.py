@@ -1,13 +1,13 @@
-"""WorkerService: what a worker does for its parent: one part of one topology. Two actors, one for what is slow.
+"""WorkerService: what a worker does for its parent: a part of one topology. Two actors, one for slow commands.
 
-    setup actor  one after the other: load, connect, prepare, open, results, the end
-    control actor  at once: metrics, steering, is it quiet?, a peer's death
+    setup actor    one after the other: load, connect, prepare, open, results, the end
+    control actor  at once: metrics, mode of the spouts, idle reports, the death of a peer
 
-1. A topology is imported by its import string, once, and only one that the worker was started for: on its own command
-   line stand what it may load and where it looks for modules. What is in a message is data, never code.
-2. Code that is not the parent's (see fingerprint) is refused, unless the worker was started for any; a topology that
-   looks different here always is: task ids would mean different things.
-3. What the user's code or configuration makes impossible is answered with CommandFailed. Any other error ends the
+1. A topology is imported by its import string, once, and only one that the worker was started for: its command line
+   says what it may load and where it looks for modules. A message contains data, never code.
+2. Code that differs from the parent's (see fingerprint) is refused, unless the worker was started with permission for
+   it. A topology with another shape is always refused: task ids would mean different things.
+3. If user code or the configuration makes a command impossible, the answer is CommandFailed. Any other error ends the
    worker with its traceback.
 
 From: Storm's Worker and WorkerState; theirs read the assignment from ZooKeeper.
@@ -56,47 +56,47 @@ from ..node_router import NodeRouter
 from ..runtimes import LocalRuntime
 from ..targets import TargetError, is_named, load_topology
 
-PENDING_SHOWN: Final = 1000
-"""Message ids that a worker tells of, at most."""
+MAX_PENDING_SHOWN: Final = 1000
+"""The largest number of message ids in a report."""
 
-TOLD_BYTES: Final = 192 * 1024
-"""Of message ids, of errors, of stalls: so much of each at a time. All of it has to go into one payload."""
+MAX_REPORT_BYTES: Final = 192 * 1024
+"""The bytes of message ids, of errors and of stalls in a report, each: together they must fit into one payload."""
 
-SAID_CHARACTERS: Final = 20_000
-"""Of a text that says why something cannot be done."""
+MAX_TEXT_CHARS: Final = 20_000
+"""The longest text of an error."""
 
-SAID_MODULES, SAID_NAME = 2000, 200
-"""Of what a topology's code is: so many are told, and so much of each."""
+MAX_MODULES, MAX_NAME_CHARS = 2000, 200
+"""How many modules are in a CommandFailed for different code, and how much of each name."""
 
 PROBLEMS: Final = 10
-"""Of a configuration or a topology that are told."""
+"""How many problems of a configuration or a topology are reported."""
 
 ID_BYTES: Final = 4096
-"""A message id that is larger is shown as text, cut to SHOWN characters."""
+"""A larger message id is shown as text, cut to SHOWN_CHARS."""
 
-SHOWN: Final = 200
+SHOWN_CHARS: Final = 200
 
 ANSWERED_S: Final = 0.02
-"""So long after its last answer a worker ends. The link sends what it has before it closes."""
+"""How long after its last answer a worker ends. The link sends what it has before it closes."""
 
 Loader = Callable[[str, tuple[str, ...]], Topology]
 """(target, arguments) → topology. TargetError."""
 
 
 def load(target: str, arguments: tuple[str, ...]) -> Topology:
-    """By import string."""
+    """Load a topology by its import string."""
     return load_topology(target, arguments, own=True)[1]
 
 
 class WorkerService:
-    """The part that a worker has, once it was told which. `over` is done when it was told to end."""
+    """The part of a topology that this worker runs. `over` is done when the worker may end."""
 
     def __init__(
         self,
         system: ActorSystem,
         node: NodeRouter,
         listen: str,
-        tell_parent: Callable[[object], None],
+        send_to_parent: Callable[[object], None],
         loader: Loader = load,
         targets: Sequence[str] = (),
         *,
@@ -111,57 +111,57 @@ class WorkerService:
         self._failed: asyncio.Future[None] = system.loop.create_future()
         self._given_up: TaskGaveUp | None = None
         self.mode = "inactive"
-        self.heard = 0
-        """Counts the parent's words."""
+        self.commands_received = 0
+        """Counts the commands of the parent: signs of life."""
         self.results: dict[int, bytes] = {}
         self._system = system
         self._node = node
         self._listen = listen
         self._loaded: tuple[LoadTopology, Topology] | None = None
         self._listening: dict[str, str] = {}
-        self._tell_parent = tell_parent
+        self._send_to_parent = send_to_parent
         self._loader = loader
         self._targets = targets
         self._any_code = any_code
-        self._ordered = False
+        self._load_called = False
 
     @property
     def is_idle(self) -> bool:
-        """Was it told nothing yet?"""
+        """Has it not loaded a topology yet?"""
         return self._loaded is None
 
     # -- setup actor ---------------------------------------------------------------------------------------------------
 
     def load(self, order: LoadTopology) -> CommandFailed | None:
-        """Import. It may take long, and nothing else runs meanwhile."""
-        if self._ordered:
-            told = f"worker {self.worker} was told before what to load: that is done once in a life"
-            return CommandFailed("WorkerError", (told,))
-        self._ordered = True
+        """Import the topology. This may take long and blocks the event loop."""
+        if self._load_called:
+            text = f"worker {self.worker} has already loaded a topology: a process loads one only"
+            return CommandFailed("WorkerError", (text,))
+        self._load_called = True
         if not is_named(order.target, self._targets):
             return CommandFailed("TargetError", (_not_named(order.target, self.worker, self._targets),))
         try:
             topology = self._loader(order.target, order.arguments)
         except TargetError as error:
-            return CommandFailed("TargetError", (str(error)[:SAID_CHARACTERS],))
+            return CommandFailed("TargetError", (str(error)[:MAX_TEXT_CHARS],))
         if order.code and not self._any_code:
             code = code_of(order.target)
             if fingerprint(code) != order.code:
-                said = [text[:SAID_NAME] for pair in sorted(code.items()) for text in pair]
-                return CommandFailed(CODE_DIFFERS, tuple(said[: 2 * SAID_MODULES]))
+                shown = [text[:MAX_NAME_CHARS] for pair in sorted(code.items()) for text in pair]
+                return CommandFailed(CODE_DIFFERS, tuple(shown[: 2 * MAX_MODULES]))
         if (shape := shape_of(topology)) != order.shape:
             return CommandFailed("TopologyError", (_other_version(order.target, self.worker, shape, order.shape),))
         self._loaded = order, topology
         return None
 
     async def connect(self, order: Connect) -> str | CommandFailed:
-        """Listen; open the links and make the tasks, in one step: what peers send finds somebody who takes it."""
+        """Listen, open the links and make the tasks, in one step, so that the tasks exist when peers send to them."""
         if self._loaded is None:
-            raise RuntimeError("a worker is told to load before anything else")
+            raise RuntimeError("a worker loads a topology before any other command")
         address = await self._node.listen(self._listen)
-        load, topology = self._loaded  # other settings may have come meanwhile
+        load, topology = self._loaded  # with settings that have arrived meanwhile
         for peer, there in order.peers.items():
-            # It may have begun anew while this order was under way.
+            # The peer may have been restarted while this command was under way.
             self._node.link(peer, None if there is None else self._listening.get(peer, there))
         hosting = Hosting(self.worker, load.placement, self._node, order.nodes)
         try:
@@ -170,28 +170,28 @@ class WorkerService:
             self.part = LocalRuntime(self._system, load.name, topology, config, gave_up=self._gave_up, hosting=hosting)
         except (TopologyError, ConfigError) as error:
             return CommandFailed(
-                type(error).__name__, tuple(text[:SAID_CHARACTERS] for text in error.problems[:PROBLEMS])
+                type(error).__name__, tuple(text[:MAX_TEXT_CHARS] for text in error.problems[:PROBLEMS])
             )
         return address
 
     async def prepare(self) -> TaskGaveUp | None:
-        """Bolts. Returns early if one of them was given up."""
+        """Prepare the bolts. Returns early if one of them has failed for good."""
         await self._have().start_bolts(self._failed)
         return self._given_up
 
     async def open(self) -> TaskGaveUp | None:
-        """Spouts. As `prepare`."""
+        """Open the spouts. As `prepare`."""
         await self._have().start_spouts(self._failed)
         return self._given_up
 
     async def gather(self) -> tuple[tuple[int, int], ...] | CommandFailed:
-        """Results of the tasks, packed."""
+        """Gather and encode the results of the tasks. Returns their sizes."""
         part = self._have()
         self.results.clear()
         for task in part.task_set.tasks:
             try:
                 value = await part.result_of(task)
-            except Exception as error:  # the user's, and reported as that
+            except Exception as error:  # of user code, reported as such
                 place = f"{task.task.component}[{task.task.task_id}].result()"
                 return CommandFailed("WorkerError", (f"{place} failed: {describe(error)}",))
             if value is None:
@@ -204,15 +204,15 @@ class WorkerService:
         return tuple((task, len(value)) for task, value in self.results.items())
 
     def fetch(self, order: FetchResult) -> bytes:
-        """A piece."""
+        """A piece of a result."""
         return self.results[order.task][order.offset : order.offset + PIECE_BYTES]
 
     async def finish(self, order: Finish) -> StatusReport:
-        """End the part; the last look at it."""
+        """End the tasks; returns the last status."""
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
         asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
-        return self.look(GetStatus(order.errors, order.stalls, order.events, pending=True))
+        return self.status(GetStatus(order.errors, order.stalls, order.events, pending=True))
 
     def end(self) -> None:
         """The process may end."""
@@ -221,10 +221,10 @@ class WorkerService:
 
     # -- control actor -------------------------------------------------------------------------------------------------
 
-    def look(self, order: GetStatus) -> StatusReport:
-        """How it is, in that mode."""
+    def status(self, order: GetStatus) -> StatusReport:
+        """Set the mode, and report the status."""
         if order.mode:
-            self.steer(order.mode)
+            self.set_mode(order.mode)
         part = self.part
         if part is None:
             return StatusReport()
@@ -240,8 +240,8 @@ class WorkerService:
             *self._pressure(part, order.events),
         )
 
-    def steer(self, mode: str) -> None:
-        """Let the spouts emit, or not, or never again."""
+    def set_mode(self, mode: str) -> None:
+        """Activate, deactivate or end the spouts."""
         if mode == self.mode or self.part is None:
             return
         self.mode = mode
@@ -251,7 +251,7 @@ class WorkerService:
             self.part.set_active(mode == "active")
 
     async def update(self, order: UpdateConfig) -> None:
-        """Other settings, for what is there and for what is made of them."""
+        """Apply settings, or keep them for tasks that are not made yet."""
         if self._loaded is not None:
             load, topology = self._loaded
             self._loaded = replace(load, config=order.config), topology
@@ -259,21 +259,21 @@ class WorkerService:
             await self.part.update(Config(**order.config))
 
     def peer_ended(self, order: PeerEnded | PeerDied) -> None:
-        """What is on its way to it is lost. Another of that name will come."""
+        """The process of a peer has ended. Another one with its name will start."""
         exchange = self.part.task_set.exchange if self.part is not None else None
         if exchange is not None and isinstance(order, PeerEnded):
             exchange.peer_ended(order.peer, order.life)
         elif exchange is not None:
             exchange.peer_died(order.peer, order.life)
 
-    def peer_back(self, order: PeerRestarted) -> None:
-        """It listens again: dial now, not when it is time to try again."""
+    def peer_restarted(self, order: PeerRestarted) -> None:
+        """A peer listens again: dial it now."""
         self._listening[order.peer] = order.address
         self._node.redial(order.peer, order.address)
 
-    def is_quiet(self, order: GetIdleReport) -> IdleReport:
-        """Is there nothing to do here, in that mode?"""
-        self.steer(order.mode)
+    def idle_report(self, order: GetIdleReport) -> IdleReport:
+        """Set the mode, and report whether there is work here."""
+        self.set_mode(order.mode)
         part = self.part
         if part is None:
             return IdleReport(self.worker, self.life, quiet=False)
@@ -284,45 +284,45 @@ class WorkerService:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _pressure(self, part: LocalRuntime, told: int) -> tuple[Backpressure | None, int]:
+    def _pressure(self, part: LocalRuntime, known: int) -> tuple[Backpressure | None, int]:
         master = part.task_set.master
         if master is None:
             return None, 0
         view = master.view()
-        return replace(view, events=_last(view.events, master.event_count - told)), master.event_count
+        return replace(view, events=_last(view.events, master.event_count - known)), master.event_count
 
     def _have(self) -> LocalRuntime:
         if self.part is None:
-            raise RuntimeError("a worker is told to load before anything else")
+            raise RuntimeError("a worker loads a topology before any other command")
         return self.part
 
     def _pending(self) -> Mapping[str, tuple[Any, ...]]:
         shown: dict[str, tuple[Any, ...]] = {}
-        room, room_bytes = PENDING_SHOWN, TOLD_BYTES
+        left, left_bytes = MAX_PENDING_SHOWN, MAX_REPORT_BYTES
         for component, ids in (self.part.pending() if self.part is not None else {}).items():
             found: list[Any] = []
-            for message_id in ids[:room]:
+            for message_id in ids[:left]:
                 shown_id, size_bytes = _sendable(message_id)
-                room_bytes -= size_bytes
-                if room_bytes < 0:
+                left_bytes -= size_bytes
+                if left_bytes < 0:
                     break
                 found.append(shown_id)
             shown[component] = tuple(found)
-            room -= len(found)
+            left -= len(found)
         return shown
 
     def _gave_up(self, path: str, error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
         text = "".join(traceback.format_exception(cause))[-20_000:]
-        told = TaskGaveUp(path, describe(cause), text)
-        self._tell_parent(told)
+        report = TaskGaveUp(path, describe(cause), text)
+        self._send_to_parent(report)
         if not self._failed.done():
-            self._given_up = told
+            self._given_up = report
             self._failed.set_result(None)
 
 
 def shape_of(topology: Topology) -> str:
-    """What must be the same in parent and workers, so that task ids mean the same."""
+    """What must be equal in parent and workers, so that task ids mean the same."""
     return topology.describe()
 
 
@@ -335,13 +335,13 @@ def _not_named(target: str, worker: str, targets: Sequence[str]) -> str:
 
 def _other_version(target: str, worker: str, found: str, expected: str) -> str:
     return (
-        f"{target} is another topology in worker {worker} than in its parent; install the same version in both. "
+        f"{target} is not the same topology in worker {worker} and in its parent; install the same version in both. "
         f"There:\n{found}\nHere:\n{expected}"
     )
 
 
 def _packed(value: Any) -> bytes:
-    """A result as bytes. It is for people and for a summary: a Counter may come as a dict. UnsendableError."""
+    """Encode a result. It is for people, so a Counter may become a dict. UnsendableError."""
     try:
         return pack_value(value, RESULT_ITEMS)
     except UnsendableError:
@@ -349,7 +349,7 @@ def _packed(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Without the kinds of dict, list and so on that Python has more of."""
+    """The value with plain dict, list, tuple and set for their subclasses."""
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}
     for kind in (list, tuple, set, frozenset):
@@ -359,37 +359,36 @@ def _plain(value: Any) -> Any:
 
 
 def _sendable(message_id: Any) -> tuple[Any, int]:
-    """A message id as it is shown, and how many bytes that is."""
+    """A message id as it is reported, and its size in bytes."""
     try:
         size_bytes = len(pack_value(message_id))
     except UnsendableError:
-        size_bytes = TOLD_BYTES
+        size_bytes = MAX_REPORT_BYTES
     if size_bytes <= ID_BYTES:
         return message_id, size_bytes
-    shown = repr(message_id)[:SHOWN]
+    shown = repr(message_id)[:SHOWN_CHARS]
     return shown, 4 * len(shown)
 
 
-def _last(told: Sequence[Any], new: int) -> tuple[Any, ...]:
-    """The last of the new ones, as many as there is room for."""
+def _last(items: Sequence[Any], new: int) -> tuple[Any, ...]:
+    """The last `new` items, as many as fit into a report."""
     found: list[Any] = []
-    room_bytes = TOLD_BYTES
-    for one in reversed(told[-new:] if new > 0 else ()):
-        room_bytes -= len(pack_value(one))
-        if room_bytes < 0:
+    left_bytes = MAX_REPORT_BYTES
+    for one in reversed(items[-new:] if new > 0 else ()):
+        left_bytes -= len(pack_value(one))
+        if left_bytes < 0:
             break
         found.append(one)
     return tuple(reversed(found))
 
 
 class SetupActor(Actor):
-    """Takes the commands that may be slow, one after the other."""
+    """Executes the commands that may be slow, one after the other."""
 
     def __init__(self, service: WorkerService) -> None:
         self._service = service
 
     async def receive(self, message: Any) -> Any:
-        """An order of the parent's."""
         service = self._service
         match message:
             case LoadTopology():
@@ -406,7 +405,7 @@ class SetupActor(Actor):
                 return service.fetch(message)
             case Finish():
                 return await service.finish(message)
-        raise TypeError(f"a setup actor does not understand {message!r}")
+        raise TypeError(f"a setup actor has no such command: {message!r}")
 
 
 class ControlActor(Actor):
@@ -416,17 +415,16 @@ class ControlActor(Actor):
         self._service = service
 
     def receive(self, message: Any) -> Any:
-        """An order of the parent's."""
-        self._service.heard += 1
+        self._service.commands_received += 1
         match message:
             case GetStatus():
-                return self._service.look(message)
+                return self._service.status(message)
             case UpdateConfig():
                 return self._service.update(message)
             case GetIdleReport():
-                return self._service.is_quiet(message)
+                return self._service.idle_report(message)
             case PeerEnded() | PeerDied():
                 return self._service.peer_ended(message)
             case PeerRestarted():
-                return self._service.peer_back(message)
-        raise TypeError(f"a control actor does not understand {message!r}")
+                return self._service.peer_restarted(message)
+        raise TypeError(f"a control actor has no such command: {message!r}")

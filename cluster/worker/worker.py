@@ -1,24 +1,25 @@
-"""Worker: a process that does a part of a topology's work for a parent. This is its program; `aiostorm worker` runs it.
+"""Worker: a process that runs a part of a topology for a parent. This is its program; `aiostorm worker` runs it.
 
-    dial the parent ─► WorkerJoined ─► does what it is told (worker service) ─┬─ told to end ──────────────► 0
-                                                              ├─ SIGTERM: WorkerLeaving ─► told to end, or 10 s ─► 143
-                                                              ╰─ no word of the parent's for 5 s ─► 69
+    dial the parent ─► WorkerJoined ─► commands (worker service) ─┬─ Finish ─────────────────────────────────► 0
+                                                                  ├─ SIGTERM: WorkerLeaving ─► Finish, or 10 s ─► 143
+                                                                  ╰─ no command of the parent for 5 s ─► 69
 
-1. A worker without a parent ends: a spawned one with its parent (parent watch), every one when its lease is over. So
-   no two processes do the work of one. A spawned one's lease is long: its parent is there, and may only be held up.
-2. The parent's word counts, not the link: a link that is cut and comes back within the lease is no reason to end.
-3. A loop that was held up (user code, a frozen process) has not listened: that time does not count as silence.
-4. SIGTERM lets the parent take it out first: spouts rest until all is processed. Then nothing needs to be replayed.
-5. A worker whose link to a peer or its parent was closed (what came over it could not be taken) ends: its next life
-   has another.
-6. One that has nothing to do yet (it has joined before anything was submitted) lives as long as its link does.
-7. Only its parent gives it orders: nothing that it offers can be found by any other peer.
-8. A parent that has begun anew does not know it, and one that has given it up has another: it ends.
-9. If another process has its name, and the others speak to that one, it ends.
+1. A worker without a parent ends: a child with its parent (parent watch), every worker when its lease is over. So no
+   two processes do the same work. A child has a long lease: its parent exists, and may only be blocked.
+2. Commands renew the lease, not the link: a link that is cut and resumes within the lease does not end the worker.
+3. While the own event loop is blocked (by user code, or a frozen process), the worker cannot receive: that time does
+   not count as silence.
+4. On SIGTERM the parent replaces the worker first: the spouts pause until all tuples are processed. Then nothing has to
+   be replayed.
+5. A worker ends when its link to a peer or its parent has failed; its next process has a new one.
+6. A worker that has joined before a topology was submitted lives as long as its link does.
+7. Only the parent can send it commands: no other peer can find its actors.
+8. A restarted parent does not know the worker, and one that has given the worker up has another one: it ends.
+9. If another process has its name, and the others are linked to that one, it ends.
 
-Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 anything else, with a traceback.
+Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 any other reason, with a traceback.
 
-From: Storm's Worker, which ends when its supervisor's assignment changes; here the parent says so.
+From: Storm's Worker, which ends when its supervisor's assignment changes; here the parent decides.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`parent`: the address that it dials; `listen`: where its peers dial it; `node`: the machine; `pid` its own.
+    """`parent`: the address to dial; `listen`: the address for its peers; `node`: its machine; `pid`: its process id.
 
     `is_child`: the system ends it with its parent. `targets`: what it may be told to load.
     `any_code`: other code of it than the parent's will do.
@@ -73,7 +74,7 @@ async def work(
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> int:
-    """Be a worker to the end. `leave` is set when it is asked to end (SIGTERM). Returns the exit code."""
+    """Run a worker to its end. `leave` is set on SIGTERM. Returns the exit code."""
     register()
     async with ActorSystem(options.name, clock=clock, rng=rng) as system:
         worker = _Worker(options, system, leave)
@@ -84,18 +85,18 @@ async def work(
             raise _first(refused) from refused
         finally:
             if worker.service is not None and worker.service.part is not None:
-                worker.service.part.doom()
+                worker.service.part.abort()
     return code
 
 
 def _first(group: BaseExceptionGroup[ExposedError]) -> ExposedError:
-    """A link's, out of the groups that it was raised through."""
+    """The first error inside nested groups."""
     found = group.exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 class _Worker:
-    """One life."""
+    """One process of a worker."""
 
     def __init__(self, options: WorkerOptions, system: ActorSystem, leave: asyncio.Event) -> None:
         self.service: WorkerService | None = None
@@ -107,18 +108,18 @@ class _Worker:
         self._ends = False
 
     async def run(self, node: Node, loader: Loader) -> int:
-        """To the end."""
+        """Join the parent and run to the end."""
         options = self._options
         link = node.link(PARENT, options.parent, role=PARENT)
         parent = node.ref(PARENT, options.name)
 
-        def tell_parent(message: object) -> None:
-            self._system.guard(parent.tell(message), name=f"{options.name} tells its parent")
+        def send_to_parent(message: object) -> None:
+            self._system.guard(parent.tell(message), name=f"{options.name} to its parent")
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
         service = self.service = WorkerService(
-            self._system, node, options.listen, tell_parent, loader, options.targets, any_code=options.any_code
+            self._system, node, options.listen, send_to_parent, loader, options.targets, any_code=options.any_code
         )
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
@@ -131,60 +132,60 @@ class _Worker:
             log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
-        code = await self._serve(service, link, tell_parent)
+        code = await self._serve(service, link, send_to_parent)
         self._ends = True
         for peer in node.peers:
-            if peer != PARENT or code == NO_PARENT:  # what is left for them is lost: nobody waits for it
+            if peer != PARENT or code == NO_PARENT:  # do not wait until they have acked the rest
                 node.lose(peer, f"{options.name} ends")
         return code
 
     def _lost(self, peer: str, error: Exception) -> None:
-        """A link was closed for what came over it. Without it this worker's tasks would wait for ever."""
+        """A link has failed. Without it, tasks of this worker would wait for ever."""
         if not self._ends and self._broken is None:
             self._broken = peer, error
 
     def _started(self, peer: str, started: PeerStarted) -> None:
-        """A peer begins a life; the parent that this one has joined, another."""
+        """A peer has a new incarnation; count those of the parent."""
         self._parents += peer == PARENT
 
-    async def _serve(self, service: WorkerService, link: Link, tell_parent: Callable[[object], None]) -> int:
-        """Until it is over, one way or the other."""
+    async def _serve(self, service: WorkerService, link: Link, send_to_parent: Callable[[object], None]) -> int:
+        """Wait for the end, for whatever reason. Returns the exit code."""
         clock = self._system.clock
         silence_s = 0.0
         leaving_s: float | None = None
-        heard = service.heard
+        received = service.commands_received
         looked_s = clock.monotonic()
         while True:
             done, _ = await asyncio.wait((service.over,), timeout=TICK_S)
             if done:
                 return TERMINATED if leaving_s is not None else 0
             now_s = clock.monotonic()
-            passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: no more than if all was well
+            passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: a blocked loop does not count as silence
             waits = service.part is None and link.established  # 6
-            silence_s = 0.0 if waits or service.heard != heard else silence_s + passed_s
-            heard = service.heard
+            silence_s = 0.0 if waits or service.commands_received != received else silence_s + passed_s
+            received = service.commands_received
             liveness = service.liveness
             lease_s = liveness.child_parent_timeout_s if self._options.is_child else liveness.parent_timeout_s
             if silence_s >= lease_s:
-                log.error("no word of the parent's for %g s: it is gone, or this machine is cut off", silence_s)
+                log.error("no command of the parent for %g s: it has ended, or this machine is cut off", silence_s)
                 return NO_PARENT
             if self._parents > 1:  # 8
-                log.error("its parent has begun anew, and does not know this process")
+                log.error("its parent was restarted, and does not know this process")
                 return NO_PARENT
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1]
             if self._broken is not None and isinstance(self._broken[1], LinkSupersededError):  # 9
-                log.error("another process has the name %s by now: this one ends", self._options.name)
+                log.error("another process has taken the name %s: this one ends", self._options.name)
                 return NO_PARENT
             if self._broken is not None:
-                log.error("ends, to be started anew: its link to %s is closed (%s)", *self._broken)
+                log.error("ends, to be restarted: its link to %s is closed (%s)", *self._broken)
                 return BROKEN
             if leaving_s is None and self._leave.is_set():
                 if service.is_idle:
                     return TERMINATED
                 leaving_s = now_s
-                log.info("SIGTERM: asks its parent to go on without it")
-                tell_parent(WorkerLeaving(liveness.worker_leave_timeout_s))
+                log.info("SIGTERM: asks its parent for a replacement")
+                send_to_parent(WorkerLeaving(liveness.worker_leave_timeout_s))
             if leaving_s is not None and now_s - leaving_s >= liveness.worker_leave_timeout_s:
-                log.warning("not taken out within %g s: what it has is replayed", now_s - leaving_s)
+                log.warning("not replaced within %g s: its tuples are replayed", now_s - leaving_s)
                 return TERMINATED

@@ -109,7 +109,7 @@ def test_a_folder_that_is_not_ours_alone_is_a_warning(aiostorm: Command, runtime
     assert outcome.code == 0
     [line] = outcome.err.splitlines()
     assert "WARNING aiostorm.cluster: `aiostorm update` and `aiostorm pressure` will not find this run: " in line
-    assert line.endswith(f"others may reach into {runtime}/aiostorm: chmod 700 {runtime}/aiostorm")
+    assert line.endswith(f"others may access {runtime}/aiostorm: chmod 700 {runtime}/aiostorm")
 
 
 def test_what_cannot_be_asked_is_exit_code_2(aiostorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:

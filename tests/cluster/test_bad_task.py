@@ -11,13 +11,13 @@ from aiostorm import Config, LocalCluster, Topology
 from aiostorm.testing.simulation import World
 from aiostorm.topology import make_plan
 
-from ..flow.bad_task import LEAST, SETTLES_S, Cell, CommandFailed
+from ..flow.bad_task import LEAST, SETTLES_S, Cell, Trouble
 from ..flow.bad_task import topology as of_cell
 from .sim_workers import SimBackend, with_workers
 
 LEAST_OF_FEW = 0.8
 
-SHARED = CommandFailed("hung", 0, math.inf)
+SHARED = Trouble("hung", 0, math.inf)
 """One for the tasks of all simulated workers, which load the topology by its name."""
 
 
@@ -26,7 +26,7 @@ def topology(name: str) -> Topology:
     return of_cell(Cell.named(name), SHARED)
 
 
-async def worst_second(trouble: CommandFailed, seconds: int, settles_s: float = SETTLES_S) -> int:
+async def worst_second(trouble: Trouble, seconds: int, settles_s: float = SETTLES_S) -> int:
     """Rows done in it; a task goes bad now."""
     trouble.at_s = asyncio.get_running_loop().time()
     await asyncio.sleep(settles_s)

@@ -75,10 +75,10 @@ def test_without_a_runtime_folder_it_is_in_the_temporary_one(folder: Path, monke
 def test_a_folder_that_others_reach_into_is_refused(folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o750)
-    with pytest.raises(ControlError, match=f"others may reach into {folder}: chmod 700 {folder}"):
+    with pytest.raises(ControlError, match=f"others may access {folder}: chmod 700 {folder}"):
         own_socket("a")
     runs(folder, "a", os.getpid())
-    with pytest.raises(ControlError, match=r"no topology 'a' of yours .* Not looked at: others may reach into"):
+    with pytest.raises(ControlError, match=r"no topology 'a' of yours .* Not searched: others may access"):
         find("a")
     folder.chmod(0o700)
     assert find("a").pid == os.getpid()
@@ -87,7 +87,7 @@ def test_a_folder_that_others_reach_into_is_refused(folder: Path) -> None:
 def test_a_link_to_a_folder_is_refused(folder: Path) -> None:
     (folder.parent / "mine").mkdir(0o700)
     folder.symlink_to(folder.parent / "mine")
-    with pytest.raises(ControlError, match="is no folder: remove it, or set XDG_RUNTIME_DIR"):
+    with pytest.raises(ControlError, match="is not a folder: remove it, or set XDG_RUNTIME_DIR"):
         own_socket("a")
 
 
@@ -104,7 +104,7 @@ def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.M
 def test_a_folder_that_cannot_be_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "not there"))
-    with pytest.raises(ControlError, match="cannot be made: No such file or directory"):
+    with pytest.raises(ControlError, match="cannot be created: No such file or directory"):
         own_socket("a")
 
 
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_looked_at(folder: Path, monkeypatch: pytest.Mon
     folder.write_text("no folder")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    with pytest.raises(ControlError, match=r"Not looked at: .* cannot be looked at: Not a directory"):
+    with pytest.raises(ControlError, match=r"Not searched: .* cannot be checked: Not a directory"):
         find("a")
 
 
@@ -145,7 +145,7 @@ def test_two_of_one_name_are_told_apart_by_their_pids(folder: Path) -> None:
     parent, own = os.getppid(), os.getpid()
     for pid in (parent, own):
         runs(folder, "a", pid)
-    with pytest.raises(ControlError, match="2 topologies named a run here: say which, ") as error:
+    with pytest.raises(ControlError, match="2 topologies named a run here: choose one of ") as error:
         find("a")
     assert f"a@{own}" in str(error.value)
     assert find(f"a@{parent}").pid == parent

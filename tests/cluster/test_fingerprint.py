@@ -121,6 +121,6 @@ def test_a_worker_with_other_code_is_refused_unless_any_will_do(allowed: bool, m
         assert not errors
     else:
         [error] = errors
-        assert "has other code of this topology: install the same on both" in str(error)
+        assert "has different code of this topology: install the same version on both" in str(error)
         assert "another in the worker" in str(error)
         assert len(str(error).splitlines()) == 2

@@ -58,7 +58,7 @@ def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         starting = asyncio.ensure_future(submit(cluster))
         await asyncio.sleep(400)
-        assert cluster.topologies["sums"].degraded == "remote-1: it has not come for 60 s"
+        assert cluster.topologies["sums"].degraded == "remote-1: it has not joined for 60 s"
         backend.by_hand("remote-1").start()
         running = await starting
         assert not running.degraded
@@ -66,7 +66,7 @@ def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> 
         assert Sum.seen == ALL
 
     with_workers(story, workers=1, remote=1)
-    assert "remote-1 is degraded: it has not come for 60 s; it is tried further" in caplog.text
+    assert "remote-1 is degraded: it has not joined for 60 s; it is started again" in caplog.text
 
 
 @pytest.mark.parametrize("away_s", [0.0, 7.0, 100.0])
@@ -135,7 +135,7 @@ def test_it_works_for_one_topology_at_a_time() -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
         one = await submit(cluster)
-        with pytest.raises(ValueError, match="1 workers of other machines are wanted, and 0 are free"):
+        with pytest.raises(ValueError, match="1 remote workers are requested, and 0 are free"):
             await cluster.submit("other", "tests.cluster.test_workers:topology")
         assert list(cluster.topologies) == ["sums"]
         await one.wait_finished(60)
@@ -245,7 +245,7 @@ def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCap
 
     backend = with_workers(story, workers=1, remote=1)
     assert ("remote-1", 69) in backend.codes
-    assert "another process has the name remote-1 by now: this one ends" in caplog.text
+    assert "another process has taken the name remote-1: this one ends" in caplog.text
     assert "Traceback" not in caplog.text
 
 

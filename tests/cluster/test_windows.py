@@ -112,7 +112,7 @@ async def test_a_worker_that_begins_anew_is_told_again() -> None:
 
 async def test_without_the_question_it_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above finds it."""
-    monkeypatch.setattr("aiostorm.tasks.event_time.watermark_emitter.WatermarkEmitter.again", lambda self, task: None)
+    monkeypatch.setattr("aiostorm.tasks.event_time.watermark_emitter.WatermarkEmitter.resend", lambda self, task: None)
     Clicks.gate.set()
     async with Workers(topology()) as workers:
         await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == 2 * ROWS)

@@ -48,9 +48,9 @@ def test_degraded_ends_when_it_has_run_for_half_a_minute() -> None:
         crash(life, now_s)
     life.ready(16.0)
     for now_s in range(17, 40):
-        life.heard(now_s)
+        life.alive(now_s)
         assert life.tick(now_s) == []
-    life.heard(40.0)
+    life.alive(40.0)
     assert life.tick(40.0) == [Recovered()]
     assert not life.degraded
 
@@ -59,11 +59,11 @@ def test_a_frozen_worker_is_killed_once_and_started_again() -> None:
     life = WorkerLife()
     life.begin(0.0)
     life.ready(1.0)
-    life.heard(2.0)
+    life.alive(2.0)
     assert life.due_s == 7.0
     assert life.tick(6.9) == []
     assert life.tick(7.0) == [Kill("no sign of life for 5 s")]
-    life.heard(7.1)
+    life.alive(7.1)
     assert life.tick(100.0) == []
     assert life.exited(100.0, "killed") == [Spawn()]
 
@@ -71,7 +71,7 @@ def test_a_frozen_worker_is_killed_once_and_started_again() -> None:
 def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
     life = WorkerLife()
     life.begin(0.0)
-    life.heard(30.0)
+    life.alive(30.0)
     assert life.tick(60.0) == [Kill("it was not ready 60 s after its start")]
     assert life.exited(60.1, "it was not ready") == [Degraded("it was not ready"), Spawn()]
 
@@ -79,7 +79,7 @@ def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
 def test_one_that_somebody_else_starts_is_waited_for_and_has_its_time_from_when_it_comes() -> None:
     life = WorkerLife(awaited=True)
     assert life.begin(0.0) == [Spawn()]
-    assert life.tick(60.0) == [Degraded("it has not come for 60 s")]
+    assert life.tick(60.0) == [Degraded("it has not joined for 60 s")]
     assert life.is_missed
     assert life.due_s is None
     assert life.joined(1000.0) == [Recovered()]
@@ -91,7 +91,7 @@ def test_one_that_somebody_else_starts_is_waited_for_and_has_its_time_from_when_
     assert not life.is_missed
     assert life.joined(1061.0) == []
     life.ready(1062.0)
-    life.heard(1089.0)
+    life.alive(1089.0)
     assert life.tick(1090.0) == [Recovered()]
 
 
@@ -119,7 +119,7 @@ def test_it_stops_in_each_phase() -> None:
 
 
 events = st.lists(
-    st.tuples(st.sampled_from(["joined", "ready", "heard", "exited", "tick"]), st.floats(0.001, 20)), max_size=60
+    st.tuples(st.sampled_from(["joined", "ready", "alive", "exited", "tick"]), st.floats(0.001, 20)), max_size=60
 )
 
 

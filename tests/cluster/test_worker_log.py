@@ -85,8 +85,8 @@ async def test_the_heartbeat_beats_while_the_loop_is_held_and_not_for_ever(monke
     monkeypatch.setattr(heartbeat, "BEAT_S", 0.02)
     now_s = 1000.0
     reads, writes = os.pipe()
-    beats = Heartbeat(PipeHeartbeatSender(writes), limit_s=30.0, monotonic=lambda: now_s)
-    beats.start()
+    sender = Heartbeat(PipeHeartbeatSender(writes), limit_s=30.0, monotonic=lambda: now_s)
+    sender.start()
     try:
         await asyncio.sleep(0.1)
         os.write(writes, b"held\n")
@@ -99,7 +99,7 @@ async def test_the_heartbeat_beats_while_the_loop_is_held_and_not_for_ever(monke
         os.write(writes, b"end\n")
         seen += _read_until(reads, "end")
     finally:
-        beats.stop()
+        sender.stop()
         os.close(writes)
         os.close(reads)
     lines = seen.splitlines()

@@ -119,7 +119,7 @@ async def test_a_worker_loads_once_a_life() -> None:
         assert one.load(order()) is None
         again = one.load(order())
         assert again is not None
-        assert again.problems == ("worker w was told before what to load: that is done once in a life",)
+        assert again.problems == ("worker w has already loaded a topology: a process loads one only",)
         assert isinstance(other.load(PYTHON), CommandFailed)
         assert isinstance(other.load(order()), CommandFailed), (
             "nobody tries until something is found that can be loaded"
