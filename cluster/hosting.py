@@ -15,7 +15,7 @@ MASTER_TUPLES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """`placement`: task id → worker; `nodes`: worker → its machine (missing: a machine of its own); `router`: a Node."""
+    """`placement`: task id → worker; `nodes`: worker → its machine (missing: one of its own); `router`: a Node."""
 
     worker: str
     placement: Mapping[int, str]

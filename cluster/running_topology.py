@@ -86,7 +86,7 @@ class RunningTopology:
         return self._body.errors()
 
     def stalls(self) -> list[Stall]:
-        """The last calls of user code that blocked the loop longer than `topology.stall.report.secs`, with their line."""
+        """The last calls of user code that blocked the loop longer than `topology.stall.report.secs`, and where."""
         return self._body.stalls()
 
     @property

@@ -33,7 +33,7 @@ OnTaskGaveUp = Callable[[str, BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """The state of a worker. `phase`: STARTING, RUNNING, BACKOFF, STOPPING or ENDED; `degraded`: why it is, or empty."""
+    """The state of a worker. `phase`: STARTING, RUNNING, BACKOFF, STOPPING or ENDED; `degraded`: why, or empty."""
 
     name: str
     pid: int

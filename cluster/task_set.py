@@ -123,7 +123,7 @@ class TaskSet:
         yield from self.bolts
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """Start all tasks. Returns when they are prepared or open, when `ended` is done, or when they are being ended."""
+        """Start all tasks. Returns when they are prepared or open, when `ended` is done, or when the end has begun."""
         await self.start_bolts(ended)
         await self.start_spouts(ended)
 
