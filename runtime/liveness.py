@@ -1,15 +1,16 @@
 """Liveness: every default of a heartbeat, a lease, a stall limit and a grace period, in one place, and their order.
 
     heartbeat ──────► timeout (lease) ──────► replaced
-       a process says      its observer gives          another process
-       that it lives       it up after this            does its work
+       sent by a process   its peer counts         another process
+       while it runs       it as lost after this   does its work
 
-1. The observer waits longer than the interval of the observed: several heartbeats fit into a timeout.
-2. A worker gives up its parent no later than the parent gives up the worker: so no two processes do the work of one.
-   A worker that dies with its parent anyway may wait longer.
-3. Settings are checked where they are made: wrong ones are refused at the start, with what to change.
+1. A timeout is longer than the heartbeat's interval: several heartbeats fit into it.
+2. A worker's timeout for its parent is not longer than the parent's timeout for the worker: so no two processes do the
+   work of one. A worker that dies with its parent anyway may wait longer.
+3. Settings are checked when they are made: wrong ones are refused at the start, with advice.
 
-Storm: supervisor.worker.timeout.secs and its kin, whose defaults are 30 s; topology/liveness_config.py has the keys.
+Storm: supervisor.worker.timeout.secs and similar keys, whose defaults are 30 s; topology/liveness_config.py has the
+keys.
 """
 
 from __future__ import annotations
@@ -21,73 +22,73 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class LivenessSettings:
-    """Seconds. ValueError if they are not in order. The settings of a topology are `Config.liveness`."""
+    """All in seconds. ValueError if they are not in order. The settings of a topology are `Config.liveness`."""
 
     # A link between two processes.
     link_heartbeat_s: float = 2.0
-    """A side that has sent nothing for so long sends a heartbeat."""
+    """A side that has sent nothing for this time sends a heartbeat."""
     link_timeout_s: float = 3.0
-    """A connection on which nothing has arrived for so long is closed, and another is opened."""
+    """A connection on which nothing has arrived for this time is closed, and another is opened."""
     link_connect_timeout_s: float = 5.0
     """A connection must be open, and its peer authenticated, within this time."""
     link_drain_timeout_s: float = 5.0
-    """A link that is closed sends what waits for so long."""
+    """A closing link sends its waiting frames for at most this time."""
 
     # A worker, as its parent observes it.
     worker_monitor_s: float = 0.25
-    """The parent asks each worker for its state so often; the answer is a sign of life."""
+    """The interval at which the parent requests each worker's state; the answer is a sign of life."""
     worker_timeout_s: float = 5.0
-    """A worker without a sign of life for so long is killed and started again."""
+    """A worker without a sign of life for this time is killed and restarted."""
     worker_start_timeout_s: float = 60.0
     """A worker must be ready within this time after its start."""
     worker_stop_timeout_s: float = 10.0
-    """A worker that was asked to stop, and does not answer, is killed after this time."""
+    """A worker that was asked to stop and does not answer is killed after this time."""
     worker_shutdown_s: float = 2.0
-    """A worker that has stopped its tasks has so long to end by itself."""
+    """A worker that has stopped its tasks must end within this time."""
     worker_replace_timeout_s: float = 60.0
-    """A worker that leaves (SIGTERM) must have a successor within this time; its spouts rest for so long at most."""
+    """A worker that leaves (SIGTERM) must be replaced within this time; its spouts pause for at most this time."""
     parent_stall_s: float = 1.0
-    """A parent that looked so much later than it wanted to was held up itself: it gives up no worker then."""
+    """A parent that is this late for its own check was delayed itself: it then treats no worker as lost."""
 
-    # A parent, as its worker observes it; and what the worker says of itself.
+    # A parent, as its worker observes it; and the worker's own reports.
     worker_heartbeat_s: float = 1.0
-    """A worker whose event loop is held by user code sends a heartbeat so often, from a thread."""
+    """The interval of heartbeats that a thread sends while user code blocks the worker's event loop."""
     worker_stall_timeout_s: float = 30.0
-    """User code that holds the event loop for so long is taken for hung: the heartbeats end."""
+    """User code that blocks the event loop for this time counts as stuck: the heartbeats stop."""
     worker_join_timeout_s: float = 30.0
-    """A worker tries to reach its parent for so long at its start."""
+    """A starting worker tries to connect to its parent for at most this time."""
     parent_timeout_s: float = 5.0
-    """A worker ends if it receives nothing from its parent for so long."""
+    """A worker ends if it receives nothing from its parent for this time."""
     child_parent_timeout_s: float = 60.0
-    """The same of a worker that the system ends with its parent: the parent can only be held up."""
+    """The same for a worker that the system ends with its parent: a silent parent can only be delayed."""
     worker_leave_timeout_s: float = 10.0
-    """A worker that was asked to leave (SIGTERM) waits for so long to be taken out."""
+    """A worker that was asked to leave (SIGTERM) waits for at most this time to be removed."""
 
-    # Of tasks.
+    # Tasks.
     graceful_stop_s: float = 10.0
-    """Tasks of a topology that stops have so long to finish what they have accepted."""
+    """Tasks of a stopping topology have this time to finish their accepted tuples."""
     stall_report_s: float = 1.0
-    """User code that holds the event loop for so long is reported with its line."""
+    """User code that blocks the event loop for this time is reported with its line."""
 
     # Spark.
     slot_start_timeout_s: float = 120.0
     """A worker in a Spark task must be ready within this time: an executor may have to be started first."""
     slot_timeout_s: float = 3.0
-    """A slot whose parent cannot be reached for so long ends its worker."""
+    """A slot without a connection to its parent for this time ends its worker."""
     slot_join_timeout_s: float = 20.0
-    """A slot tries to reach its parent for so long at its start."""
+    """A starting slot tries to connect to its parent for at most this time."""
     slot_cancel_timeout_s: float = 5.0
-    """A Spark job that was cancelled, and does not end within this time, is given up."""
+    """A Spark job that was cancelled and does not end within this time is abandoned."""
     slots_stop_timeout_s: float = 15.0
-    """All jobs of a cluster that ends must have ended within this time."""
+    """All jobs of a stopping cluster must end within this time."""
     jvm_heartbeat_s: float = 10.0
-    """The JVM is asked so often whether it answers."""
+    """The interval at which the JVM is checked for an answer."""
     jvm_timeout_s: float = 40.0
-    """A JVM that does not answer for so long is ended."""
+    """A JVM without an answer for this time is ended."""
     datasource_heartbeat_s: float = 3.0
-    """Each side of a Spark data source says so often that it lives."""
+    """The interval of heartbeats between both sides of a Spark data source."""
     datasource_timeout_s: float = 15.0
-    """A peer of a Spark data source that says nothing for so long is lost."""
+    """A peer of a Spark data source without a message for this time counts as lost."""
 
     def __post_init__(self) -> None:
         problems = liveness_problems({each.name: getattr(self, each.name) for each in fields(self)}, {})
@@ -96,26 +97,26 @@ class LivenessSettings:
 
 
 ORDER: Final = (
-    # (the shorter one, the longer one, why)
+    # (the shorter one, the longer one, the reason)
     ("link_heartbeat_s", "link_timeout_s", "or every silence would end a connection"),
     ("link_timeout_s", "worker_timeout_s", "or a worker would be killed before its connection is opened again"),
-    ("worker_monitor_s", "worker_timeout_s", "or a worker would be killed between two looks at it"),
-    ("worker_heartbeat_s", "worker_timeout_s", "or a worker would be killed while user code holds its event loop"),
+    ("worker_monitor_s", "worker_timeout_s", "or a worker would be killed between two checks"),
+    ("worker_heartbeat_s", "worker_timeout_s", "or a worker would be killed while user code blocks its event loop"),
     ("worker_heartbeat_s", "worker_stall_timeout_s", "or no heartbeat would be sent"),
     ("worker_timeout_s", "worker_start_timeout_s", "since a start takes longer than an answer"),
     ("parent_timeout_s", "worker_timeout_s", "or two processes could do the work of one"),
     ("slot_timeout_s", "worker_timeout_s", "or two processes could do the work of one"),
     ("parent_timeout_s", "child_parent_timeout_s", "since a worker that dies with its parent may wait longer"),
-    ("jvm_heartbeat_s", "jvm_timeout_s", "or a JVM would be ended between two questions"),
+    ("jvm_heartbeat_s", "jvm_timeout_s", "or a JVM would be ended between two checks"),
     ("datasource_heartbeat_s", "datasource_timeout_s", "or every silence would end a data source"),
 )
-"""What must not be longer than what. A heartbeat must be shorter than its timeout."""
+"""The first setting must not be longer than the second. A heartbeat must be shorter than its timeout."""
 
 
 def liveness_problems(settings: Mapping[str, float], names: Mapping[str, str]) -> list[str]:
-    """What is wrong with these settings (all of LivenessSettings), and what to change.
+    """The mistakes in these settings (all of LivenessSettings), with advice.
 
-    `names`: for messages, how a setting was given, with its value.
+    `names`: how a setting was given, with its value, for messages.
     """
 
     def shown(name: str) -> str:

@@ -77,7 +77,7 @@ class Config(LivenessConfig):
     )
     acker_tree_max_messages: Count = _setting(
         256,
-        "Messages of one turn that may share a tuple tree; 1 is Storm's grain.",
+        "Messages of one turn that may share a tuple tree; 1: one message a tree, as in Storm.",
         "topology.acker.tree.max.messages",
         ge=1,
     )
@@ -90,14 +90,14 @@ class Config(LivenessConfig):
     workers: Count = _setting(1, "Worker processes.", "topology.workers", ge=1)
     mailbox_capacity_tuples: Count = _setting(
         1024,
-        "Tuples that a task's mailbox holds at most.",
+        "Largest number of tuples in a task's mailbox.",
         "topology.mailbox.capacity",
         "topology.executor.receive.buffer.size",
         ge=1,
     )
     mailbox_target_ms: Number = _setting(
         200.0,
-        "Milliseconds of work that a bolt task's mailbox holds: fewer tuples where one takes long; 0: its capacity.",
+        "Milliseconds of work in a bolt task's mailbox: fewer tuples if each takes long; 0: up to its capacity.",
         "topology.mailbox.target.ms",
         ge=0,
         le=86_400_000,
@@ -106,10 +106,10 @@ class Config(LivenessConfig):
         0.8, "Share of a mailbox above which senders must wait.", "topology.mailbox.water.mark.high", gt=0, le=1
     )
     mailbox_low_mark: Number = _setting(
-        0.2, "Share of a mailbox below which senders may go on.", "topology.mailbox.water.mark.low", ge=0, lt=1
+        0.2, "Share of a mailbox at which waiting senders may continue.", "topology.mailbox.water.mark.low", ge=0, lt=1
     )
     turn_max_tuples: Count = _setting(
-        256, "Tuples that a task takes in one turn at most.", "topology.turn.max.tuples", ge=1
+        256, "Largest number of tuples that a task executes in one turn.", "topology.turn.max.tuples", ge=1
     )
     turn_max_ms: Number = _setting(
         10.0, "Milliseconds after which a task lets others run.", "topology.turn.max.ms", gt=0
@@ -121,7 +121,10 @@ class Config(LivenessConfig):
         ge=0,
     )
     spout_wait_max_ms: Number = _setting(
-        100.0, "Milliseconds that a spout waits at most before it is asked again.", "topology.spout.wait.max.ms", ge=0
+        100.0,
+        "Longest wait of a spout between two calls of next_tuple, in milliseconds.",
+        "topology.spout.wait.max.ms",
+        ge=0,
     )
     tick_tuple_freq_s: Number | None = _setting(
         None, "Seconds between tick tuples; None: no ticks.", "topology.tick.tuple.freq.secs", gt=0
@@ -143,7 +146,7 @@ class Config(LivenessConfig):
     )
     restart_max: Count = _setting(
         5,
-        "Restarts of a task within restart_window_s; one more, and the topology has failed.",
+        "Allowed restarts of a task within restart_window_s; with one more the topology fails.",
         "topology.restart.max",
         ge=0,
     )
@@ -152,18 +155,18 @@ class Config(LivenessConfig):
     )
     restart_backoff_s: Annotated[tuple[Delay, ...], BeforeValidator(_listed)] = _setting(
         (0.0, 0.2, 1.0, 5.0),
-        "Seconds to wait before the first, second, … restart of a task; the last holds for all that follow.",
+        "Seconds to wait before the first, second, … restart of a task; the last one repeats.",
         "topology.restart.backoff.secs",
         min_length=1,
     )
     graceful_stop_s: Number = _setting(
         LIVENESS.graceful_stop_s,
-        "Seconds that a stopping topology has to finish what is under way.",
+        "Seconds that a stopping topology has to finish its accepted tuples.",
         "topology.graceful.stop.secs",
         ge=0,
     )
     max_task_parallelism: Count | None = _setting(
-        None, "Tasks that a component has at most; None: as declared.", "topology.max.task.parallelism", ge=1
+        None, "Largest number of tasks of a component; None: as declared.", "topology.max.task.parallelism", ge=1
     )
     routing_cache_keys: Count = _setting(
         65_536, "Keys that a grouping by fields remembers, in each process.", "topology.routing.cache.keys", ge=1
@@ -177,13 +180,13 @@ class Config(LivenessConfig):
     )
     watermark_interval_ms: Count = _setting(
         1000,
-        "Milliseconds between two looks at how far the time of an input task has come.",
+        "Milliseconds between two watermarks of an input task, and between two calls of a watermark generator.",
         "topology.bolts.watermark.event.interval.ms",
         ge=1,
     )
     watermark_max_advance_ms: Count = _setting(
         3_600_000,
-        "Milliseconds that one row may move a watermark at most (one bad clock closes no more windows); 0: no limit.",
+        "Milliseconds by which one row may advance a watermark (limits the effect of a wrong clock); 0: no limit.",
         "topology.bolts.watermark.max.advance.ms",
         ge=0,
     )
@@ -195,7 +198,7 @@ class Config(LivenessConfig):
     )
     window_max_states: Count = _setting(
         1_000_000,
-        "States (one for a key and window) or kept rows that a task with windows holds at most; one more row fails.",
+        "Largest number of states (one per key and window) or kept rows of a task with windows; one more row fails.",
         "topology.bolts.window.max.states",
         ge=1,
     )
@@ -211,7 +214,7 @@ class Config(LivenessConfig):
     )
     backpressure_low_mark: Number = _setting(
         0.05,
-        "Share of a mailbox at or below which it counts as relieved.",
+        "Share of a mailbox at or below which a task counts as relieved.",
         "topology.backpressure.water.mark.low",
         ge=0,
         lt=1,
@@ -228,14 +231,14 @@ class Config(LivenessConfig):
     )
     backpressure_sample_number: Count = _setting(
         4,
-        "Samples after which a task judges its mailbox.",
+        "Samples of a mailbox for each verdict about it.",
         "topology.backpressure.trigger.sample.number",
         ge=1,
         le=1000,
     )
     backpressure_sample_rate: Number = _setting(
         0.75,
-        "Share of those samples of which more must be high (or low) for it to count as blocked (relieved); 1: all.",
+        "More than this share of the samples must be high (low) for a task to count as blocked (relieved); 1: all.",
         "topology.backpressure.trigger.sample.rate",
         gt=0,
         le=1,
@@ -326,7 +329,7 @@ class Config(LivenessConfig):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """The keys that were given and mean something to Storm or JStorm, but nothing here."""
+        """The given keys of Storm or JStorm that have no effect here."""
         return tuple(sorted(key for key in self._extra if is_ignored(key)))
 
     def _explicit(self) -> Layer:

@@ -1,7 +1,7 @@
-"""The settings of liveness that a topology can have: when a process that does not answer is given up.
+"""The liveness settings of a topology: when a process that does not answer counts as lost.
 
-The defaults are those of `runtime.LivenessSettings`, which has those beside them that no topology can change (a link is
-opened before there is a topology).
+The defaults come from `runtime.LivenessSettings`. It also has settings that no topology can change, because a link is
+opened before there is a topology.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Seconds = Annotated[float, BeforeValidator(no_flag)]
 
 
 class LivenessConfig(BaseModel):
-    """What Config has of liveness."""
+    """The liveness settings in Config."""
 
     worker_timeout_s: Seconds = setting(
         LIVENESS.worker_timeout_s,
-        "Seconds without a sign of life after which a worker is killed and started again.",
+        "Seconds without a sign of life after which a worker is killed and restarted.",
         "supervisor.worker.timeout.secs",
         "topology.worker.timeout.secs",
         gt=0,
@@ -47,13 +47,13 @@ class LivenessConfig(BaseModel):
     )
     worker_monitor_s: Seconds = setting(
         LIVENESS.worker_monitor_s,
-        "Seconds between two questions of the parent to a worker: for its metrics, and for a sign of life.",
+        "Seconds between two requests of the parent to a worker: for its metrics, and as a sign of life.",
         "supervisor.monitor.frequency.secs",
         gt=0,
     )
     worker_stop_timeout_s: Seconds = setting(
         LIVENESS.worker_stop_timeout_s,
-        "Seconds after which a worker that was asked to stop, and does not answer, is killed.",
+        "Seconds after which a worker that was asked to stop and does not answer is killed.",
         "topology.worker.stop.timeout.secs",
         gt=0,
     )
@@ -71,7 +71,7 @@ class LivenessConfig(BaseModel):
     )
     worker_replace_timeout_s: Seconds = setting(
         LIVENESS.worker_replace_timeout_s,
-        "Seconds that spouts rest at most while a worker that leaves is replaced.",
+        "Seconds for which spouts pause at most while a leaving worker is replaced.",
         "topology.worker.replace.timeout.secs",
         gt=0,
     )
@@ -90,11 +90,11 @@ class LivenessConfig(BaseModel):
 
     @property
     def liveness(self) -> LivenessSettings:
-        """These settings, beside those that are the same for all topologies. They are in order."""
+        """These settings, with those that are the same for all topologies. They are in order."""
         return replace(LIVENESS, **_values(self))
 
     def liveness_problems(self, written: dict[str, str]) -> list[str]:
-        """What is not in order, and what to change. `written`: how a setting was given."""
+        """Settings that are not in order, with advice. `written`: how a setting was given."""
         values = _values(self)
         names = {name: written.get(field, f"{field} = {values[name]:g} (default)") for field, name in _SETTINGS.items()}
         return liveness_problems({**_FIXED, **values}, names)
