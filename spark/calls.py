@@ -96,7 +96,7 @@ def log_error(future: asyncio.Future[Any]) -> None:
 def _set_outcome(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Any, error: BaseException | None
 ) -> None:
-    def settle() -> None:
+    def set_outcome() -> None:
         if future.done():
             return
         if error is None:
@@ -107,4 +107,4 @@ def _set_outcome(
             future.set_exception(error)
 
     with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(set_outcome)

@@ -43,7 +43,7 @@ def is_closed(session: Any) -> bool:
     return bool(session.client.is_closed)
 
 
-def is_gone(error: BaseException, session: Any) -> bool:
+def is_ended(error: BaseException, session: Any) -> bool:
     """Whether this error of a call means that the server, or its part of the session, has ended."""
     return is_closed(session) or _LOST.search(str(error)) is not None
 

@@ -329,16 +329,16 @@ def is_lost(error: BaseException, session: Any) -> bool:
     """Whether the cause is the end of the session or its JVM (so that a retry would fail)."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if connect.is_connect(session):
-        return isinstance(error, SparkLostError) or connect.is_gone(error, session)
+        return isinstance(error, SparkLostError) or connect.is_ended(error, session)
     if isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names:
         return True
     return not alive(session)
 
 
-def is_user_error(error: BaseException, told: str = "") -> bool:
+def is_user_error(error: BaseException, message: str = "") -> bool:
     """Whether the query, the rows or the user's code cause the error, so that a retry would not help."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & _USERS) or _USERS_STATE.search(f"{told}\n{error}") is not None
+    return bool(names & _USERS) or _USERS_STATE.search(f"{message}\n{error}") is not None
 
 
 def brief(error: BaseException) -> str:
@@ -408,10 +408,10 @@ def _check_same(session: Any, source: Mapping[str, Any]) -> None:
 
 def _refuse_other(other: Mapping[str, str | None], source: Mapping[str, Any]) -> None:
     if other:
-        told = ", ".join(f"{key}={source[key]} (it has {value})" for key, value in other.items())
+        message = ", ".join(f"{key}={source[key]} (it has {value})" for key, value in other.items())
         raise SparkUnavailableError(
-            f"this process has a Spark session already, with other settings than {told}: a process has one; give both "
-            "the same settings, or run them in processes of their own"
+            f"this process has a Spark session already, with other settings than {message}: a process has one; give "
+            "both the same settings, or run them in processes of their own"
         )
 
 

@@ -107,7 +107,7 @@ class _MixedWindows(KeptRows, Generic[K]):
         return None
 
     def _add_to(self, key: Any, kept: K | None, empty: K) -> K:
-        """Make room for one more row of a key, and return what is kept for the key."""
+        """Count one more row of a key, and return what is kept for the key."""
         self._check_limit()
         if kept is None:
             new_key(key)

@@ -222,11 +222,11 @@ class TimeWindows(Firing[Fired]):
             return None
         batch: list[Sequence[Any]] = []
         try:
-            room = self._max_states - self.states
-            if len(rows.keys) * len(targets) > room or not _PLAIN_KEYS.issuperset(map(type, rows.keys)):
+            free = self._max_states - self.states
+            if len(rows.keys) * len(targets) > free or not _PLAIN_KEYS.issuperset(map(type, rows.keys)):
                 keys = set(rows.keys)  # hashing and comparing keys may raise: here
                 new = [keys.difference(columns[0]) for _, columns in targets]
-                if sum(map(len, new)) > room or any(map(is_nan, chain.from_iterable(new))):
+                if sum(map(len, new)) > free or any(map(is_nan, chain.from_iterable(new))):
                     return None
             for part in self._runner.parts:
                 column = part.column(rows.values)

@@ -114,11 +114,11 @@ class Feed:
             opening.add_done_callback(self._on_opened)
         busy = {id(reader) for reader, _ in self._reading.values()}
         for reader in self._readers.readable(self._opener.readers):
-            room = self._max_pending - self._machine.open - sum(most for _, most in self._reading.values())
-            if room <= 0:
+            free = self._max_pending - self._machine.open - sum(most for _, most in self._reading.values())
+            if free <= 0:
                 return
             if id(reader) not in busy:
-                most = min(room, READ_AT_ONCE)
+                most = min(free, READ_AT_ONCE)
                 reading = self._calls.begin(reader.read, most)
                 self._reading[reading] = (reader, most)
                 reading.add_done_callback(self._on_read)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..connect import end, forget, is_closed, is_connect, is_gone
+from ..connect import end, forget, is_closed, is_connect, is_ended
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 
 NOT_HERE: Final = "over Spark Connect partitions cannot be fetched: no JVM of this process holds them"
@@ -30,7 +30,7 @@ def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
     try:
         clone = session.cloneSession()
     except Exception as error:  # an older client (AttributeError) or server
-        if is_gone(error, session):
+        if is_ended(error, session):
             raise
         raise _needs_setting(error) from error
     try:
@@ -41,7 +41,7 @@ def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
             raise ValueError("it has other columns there")
     except Exception as error:  # the plan refers to something of its own session, such as a checkpoint
         end(clone)
-        if is_gone(error, session):
+        if is_ended(error, session):
             raise
         raise _needs_setting(error) from error
     return again
@@ -71,12 +71,12 @@ def released(frame: Any, session: Any) -> None:
             end(own)
 
 
-def lost_or_failed(error: Exception, session: Any, told: str) -> Exception:
+def lost_or_failed(error: Exception, session: Any, message: str) -> Exception:
     """The error for a failed call. A session that was lost is closed, so that the next one is made anew."""
-    if not is_gone(error, session):
-        return SparkJobError(told)
+    if not is_ended(error, session):
+        return SparkJobError(message)
     forget(session)
-    return SparkLostError(told)
+    return SparkLostError(message)
 
 
 def _needs_setting(error: Exception) -> SparkSourceError:

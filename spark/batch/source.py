@@ -219,8 +219,8 @@ class BatchSource:
         if is_connect(session):
             return lost_or_failed(error, session, f"{self} cannot be read: {brief(error)}")
         if hasattr(error, "java_exception"):  # without Java's stack
-            told = f"{self} cannot be read: {brief(error)}"
-            return SparkSourceError(told) if _USERS in told else SparkJobError(told)
+            message = f"{self} cannot be read: {brief(error)}"
+            return SparkSourceError(message) if _USERS in message else SparkJobError(message)
         return error
 
 

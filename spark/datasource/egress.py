@@ -118,7 +118,7 @@ class SparkEgressBolt(BasicBolt):
             if name is not None and self._log.has(f"{name}/{at}"):
                 continue
             size = ChunkInfo(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
-            while not self._log.has_room(size):
+            while not self._log.has_capacity(size):
                 self._freed.clear()
                 await self._freed.wait()
             if size.name and self._log.has(size.name):  # it arrived twice, and was kept meanwhile

@@ -73,7 +73,7 @@ class EgressLog:
         """Whether a chunk of this name is kept, or was one of the last REMEMBERED."""
         return name in self._names
 
-    def has_room(self, size: ChunkInfo) -> bool:
+    def has_capacity(self, size: ChunkInfo) -> bool:
         """Whether a chunk may be added now."""
         if self._forgets or not self._sizes:
             return True

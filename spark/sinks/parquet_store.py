@@ -274,8 +274,8 @@ def write_error(path: str, error: Exception) -> str:
     """The message for an error of the file system, with advice."""
     number = getattr(error, "errno", None)
     advice = {
-        errno.ENOSPC: "the disk is full: make room",
-        errno.EDQUOT: "the quota is used up: make room",
+        errno.ENOSPC: "the disk is full: free some space",
+        errno.EDQUOT: "the quota is used up: free some space",
         errno.EACCES: "this user may not write there: change the path, or its rights",
         errno.EPERM: "this user may not write there: change the path, or its rights",
         errno.EROFS: "this file system is read-only: change the path",

@@ -1,7 +1,7 @@
 """A batch job as a process that tests kill: `python -m tests.spark.batch_job FOLDER [SECONDS]`.
 
 It brings 64 partitions of 1,000 rows in, in chunks of 100, and appends each chunk that it acks to FOLDER/chunks. With
-KILL_JVM=n in the environment it kills its JVM at the nth chunk, and at the end tries a DataFrame whose session is gone.
+KILL_JVM=n in the environment it kills its JVM at the nth chunk, and at the end tries a DataFrame of an ended session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from aiostorm import BasicBolt, BasicCollector, LocalCluster, TopologyBuilder, T
 from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.sessions import sessions, stop_session
 from tests.spark.conftest import LIGHT
-from tests.spark.leftovers import threads_left
+from tests.spark.stale_threads import threads_left
 
 PARTITIONS, ROWS, CHUNK = 64, 1_000, 100
 SETTINGS = {**LIGHT, "spark.master": "local[2]"}

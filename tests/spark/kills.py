@@ -141,7 +141,7 @@ def start(kind: str, folder: Path, workers: int, spark: str, pause_s: float) -> 
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """It hangs, or somebody is impatient: it and its children."""
+    """Kill a process that hangs, and its children."""
     family = family_of(process.pid)
     process.kill()
     process.wait()
@@ -226,7 +226,7 @@ def chosen(chance: random.Random, family: dict[int, str], victim: str, driver: i
 
 
 def left_over(jvms: set[int]) -> int:
-    """JVMs that nobody waits for any more: they end by themselves within seconds."""
+    """JVMs without a parent: they end by themselves within seconds."""
     until_s = time.monotonic() + 20
     while time.monotonic() < until_s:
         left = [pid for pid in jvms if alive(pid) and is_java(command_line(pid))]

@@ -26,7 +26,7 @@ from aiostorm import BasicBolt, LocalCluster, RunningTopology, TopologyBuilder, 
 from aiostorm.spark import SparkStreamSpout
 
 from .conftest import LIGHT, in_thread
-from .leftovers import threads_left
+from .stale_threads import threads_left
 from .stream_parts import ROWS, StreamFolder
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -35,17 +35,17 @@ SETTINGS = {**LIGHT, "spark.master": "local[2]"}
 
 
 def say(**words: Any) -> None:
-    """To whoever started this process."""
+    """Send a message to the parent process."""
     print(json.dumps({**words, "at_s": round(time.monotonic(), 2)}), flush=True)
 
 
 class FilesBolt(BasicBolt):
-    """Keeps chunks in files. At the chunk `hold` it says so, and goes on when it is told to."""
+    """Keeps chunks in files. At the chunk `hold` it reports, and waits for `go_on`."""
 
-    def __init__(self, out: Path, hold: str, told: Told | None) -> None:
+    def __init__(self, out: Path, hold: str, go_on: Continue | None) -> None:
         self.out = out
         self.hold = hold
-        self.told = told
+        self.go_on = go_on
 
     def __deepcopy__(self, memo: Any) -> FilesBolt:
         return self
@@ -60,13 +60,13 @@ class FilesBolt(BasicBolt):
         part.write_text(json.dumps(numbers))
         part.replace(path)
         say(chunk=chunk)
-        if chunk == self.hold and self.told is not None:
+        if chunk == self.hold and self.go_on is not None:
             self.hold = ""
             say(holds=chunk)
-            await self.told.wait()
+            await self.go_on.wait()
 
 
-class Told:
+class Continue:
     """Lines on standard input."""
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ async def job(folder: Path, holds: list[str], *, frame: bool) -> None:
     place = StreamFolder(folder, made=True)
     out = folder / "out"
     out.mkdir(exist_ok=True)
-    told = Told()
-    bolt = FilesBolt(out, holds[0] if holds else "", told)
+    go_on = Continue()
+    bolt = FilesBolt(out, holds[0] if holds else "", go_on)
 
     def source(spark: Any) -> Any:
         say(jvm=spark.sparkContext._gateway.proc.pid)
@@ -173,10 +173,10 @@ def line(spout: Any, bolt: Any) -> Any:
 
 
 class Process:
-    """The job in a process of its own; `heard` is what it has said."""
+    """The job in a process of its own; `messages` are those that it has sent."""
 
     def __init__(self, folder: Path, holds: tuple[str, ...] = (), *, frame: bool = False) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self._killed: set[int] = set()
         self._errors = (folder / "errors.txt").open("ab")
         command = [sys.executable, "-m", "tests.spark.stream_kills", "--job", str(folder), "--holds", *holds]
@@ -194,10 +194,10 @@ class Process:
         assert self.process.stdout is not None
         for text in self.process.stdout:
             if text.startswith("{"):
-                self.heard.append(json.loads(text))
-                if word in self.heard[-1]:
-                    return self.heard[-1][word]
-        raise AssertionError(f"it ended ({self.process.wait()}) and never said {word!r}: {self.heard[-20:]}")
+                self.messages.append(json.loads(text))
+                if word in self.messages[-1]:
+                    return self.messages[-1][word]
+        raise AssertionError(f"it ended ({self.process.wait()}) and never said {word!r}: {self.messages[-20:]}")
 
     def says_chunks(self, count: int) -> bool:
         """So many more chunks, unless it ends before."""
@@ -208,7 +208,7 @@ class Process:
 
     def all(self, word: str) -> list[Any]:
         """All that it has said of this."""
-        return [said[word] for said in self.heard if word in said]
+        return [said[word] for said in self.messages if word in said]
 
     def go_on(self) -> None:
         """It holds no longer."""
@@ -232,11 +232,11 @@ class Process:
         return int(self.all("jvm")[-1]) if self.all("jvm") else 0
 
     def end(self) -> int:
-        """Hear it to its end."""
+        """Read its messages to its end."""
         assert self.process.stdout is not None
         for text in self.process.stdout:
             if text.startswith("{"):
-                self.heard.append(json.loads(text))
+                self.messages.append(json.loads(text))
         return self.process.wait()
 
     def __enter__(self) -> Process:
@@ -248,8 +248,8 @@ class Process:
         self._errors.close()
 
 
-def gone(pid: int, within_s: float = 30.0) -> bool:
-    """Is this process gone, or soon? (A JVM looks at its parent now and then.)"""
+def has_ended(pid: int, within_s: float = 30.0) -> bool:
+    """Whether this process ends soon. (A JVM checks its parent now and then.)"""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         try:
@@ -285,7 +285,7 @@ def random_kills(kills: int, files: int, seed: int) -> int:
                     else:
                         print(f"{time.monotonic() - began:6.1f} s: kill -9 of Python", flush=True)
                         done += 1
-                        assert gone(process.kill()), "the JVM outlives its Python"
+                        assert has_ended(process.kill()), "the JVM outlives its Python"
                         break
                 ended = process.end() == 0 and bool(process.all("result"))
         rows = kept(folder)

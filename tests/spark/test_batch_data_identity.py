@@ -47,11 +47,11 @@ async def test_another_days_files_are_not_skipped(spark: Any, tmp_path: Path, ki
     assert (await finished(counting(spout(), bolt)))["numbers"].progress.note == ""
     assert sorted(bolt.ids) == list(range(400))
     again = Chunks()
-    told = (await finished(counting(spout(), again, 2)))["numbers"].progress  # the same day: all was done, and is said
+    report = (await finished(counting(spout(), again, 2)))["numbers"].progress  # the same day: all was done
     assert again.ids == []
-    assert (told.done, told.total, told.before) == (2, 2, 2)
-    assert told.note.startswith("done by an earlier run (20")
-    assert told.note.endswith(f"); remove {progress} to run again")
+    assert (report.done, report.total, report.before) == (2, 2, 2)
+    assert report.note.startswith("done by an earlier run (20")
+    assert report.note.endswith(f"); remove {progress} to run again")
     await asyncio.to_thread(day, spark, data, 1_000)  # as many files, rows and bytes
     with pytest.raises(TopologyFailedError, match=r"or of other data: its data was .2 files of .* and is .2 files of"):
         await finished(counting(spout(), again))
@@ -84,9 +84,9 @@ async def test_a_run_that_was_half_done_is_not_mixed_with_the_next_day(spark: An
         await finished(counting(spout(), first))
     await asyncio.to_thread(os.utime, Path(data) / one, ns=(kept.st_atime_ns, kept.st_mtime_ns))
     second = Chunks()
-    told = (await finished(counting(spout(), second)))["numbers"].progress
+    report = (await finished(counting(spout(), second)))["numbers"].progress
     assert set(first.ids) | set(second.ids) == set(range(400))
-    assert (told.before, told.note) == (1, "")
+    assert (report.before, report.note) == (1, "")
 
 
 async def test_rows_that_nothing_names_are_compared_by_a_chunk_of_each_partition(spark: Any, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ async def test_rows_that_nothing_names_are_compared_by_a_chunk_of_each_partition
     first, again = Chunks(), Chunks()
     await finished(counting(spout(await off_loop(lambda: rows(0))), first))
     assert sorted(first.ids) == list(range(100))
-    told = (await finished(counting(spout(await off_loop(lambda: rows(0))), again, 2)))["numbers"].progress
-    assert (told.before, again.ids) == (4, [])
+    report = (await finished(counting(spout(await off_loop(lambda: rows(0))), again, 2)))["numbers"].progress
+    assert (report.before, again.ids) == (4, [])
     with pytest.raises(TopologyFailedError, match="partition 0 was finished by an earlier run, and its first chunk is"):
         await finished(counting(spout(await off_loop(lambda: rows(1))), again))
     assert again.ids == []

@@ -90,7 +90,7 @@ async def test_a_partition_that_the_driver_does_not_take_is_pushed(spark: Any) -
     assert metrics["numbers"].errors == 0
 
 
-def test_an_error_in_python_is_told_with_what_was_raised_and_where() -> None:
+def test_an_error_in_python_is_reported_with_its_exception_and_place() -> None:
     frames = '  File "/jobs.py", line 7, in parse\n    return int(text)\n'
     said = f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{frames}"
     assert brief(ValueError(f"{said}ValueError: 'x'\n\n")) == (
@@ -102,7 +102,7 @@ def test_an_error_in_python_is_told_with_what_was_raised_and_where() -> None:
     assert brief(ValueError("plain\n\tat a.B(C.scala:1)")) == "plain"
 
 
-def test_a_small_partition_that_nobody_wants_is_read_to_its_end() -> None:
+def test_a_small_partition_that_is_not_wanted_is_read_to_its_end() -> None:
     """Else Spark would not use that Python worker again. Of a large one only the first batches are computed."""
     schema = pa.schema([("id", pa.int64())])
     server = PushServer("127.0.0.1", None, SystemRng().token_bytes)

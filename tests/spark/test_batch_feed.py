@@ -29,7 +29,7 @@ def feed(cancel: Callable[[], None]) -> Feed:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_a_feed_that_cannot_be_closed_is_said(stopped: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_feed_that_cannot_be_closed_is_reported(stopped: bool, caplog: pytest.LogCaptureFixture) -> None:
     def cancel() -> None:
         raise ValueError("Spark says no")
 

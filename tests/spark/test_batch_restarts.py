@@ -43,7 +43,7 @@ def delivered(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_gone_on_from_and_then_its_jvm_is_killed(java: None, tmp_path: Path) -> None:
+def test_a_killed_process_is_resumed_and_then_its_jvm_is_killed(java: None, tmp_path: Path) -> None:
     job = started(tmp_path, 0.004)
     wait_until(lambda: sum(delivered(tmp_path).values()) >= 250, job)
     kept_ns = saved_ns(tmp_path)
@@ -74,7 +74,7 @@ def wait_until(ready: Callable[[], bool], job: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-async def test_what_was_kept_is_gone_on_from_and_compared(spark: Any, tmp_path: Path) -> None:
+async def test_saved_progress_is_resumed_and_compared(spark: Any, tmp_path: Path) -> None:
     """A run that ends in the middle; then the same source, others, and a second run at once."""
     folder = str(tmp_path / "progress")
     hold = asyncio.Event()

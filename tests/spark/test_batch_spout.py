@@ -152,7 +152,7 @@ async def test_what_fails_for_good_does_not_hold_up_the_end(spark: Any) -> None:
     ],
 )
 async def test_a_slow_topology_holds_spark_back(spark: Any, chunk_rows: int, pending: int) -> None:
-    """A mailbox begins at 64 rows. Of chunks of a hundred one is held, one is in the mailbox, one waits for room."""
+    """A mailbox begins at 64 rows. Of chunks of a hundred one is held, one in the mailbox, one waits for capacity."""
     held = asyncio.Event()
     bolt = Chunks(hold=held)
     rows = 200 * chunk_rows

@@ -197,15 +197,15 @@ async def test_what_needs_the_jvm_is_refused_by_name(
     monkeypatch.chdir(tmp_path)
     import re
 
-    told = await failing(SparkBatchSpout(await ids(connect, 10, 1), **given))
-    assert re.search(says, told), told
+    message = await failing(SparkBatchSpout(await ids(connect, 10, 1), **given))
+    assert re.search(says, message), message
 
 
-async def test_streams_are_refused_and_told_the_way(connect: Any, tmp_path: Path) -> None:
+async def test_streams_are_refused_with_an_alternative(connect: Any, tmp_path: Path) -> None:
     stream = await off_loop(lambda: connect.readStream.format("rate").load())
-    told = await failing(SparkStreamSpout(stream, str(tmp_path)))
-    assert "SparkStreamSpout needs a Spark session with its JVM in this process" in told
-    assert '.writeStream.format("aiostorm")' in told
+    message = await failing(SparkStreamSpout(stream, str(tmp_path)))
+    assert "SparkStreamSpout needs a Spark session with its JVM in this process" in message
+    assert '.writeStream.format("aiostorm")' in message
 
 
 async def test_workers_on_executors_are_refused(connect: Any, server: ConnectServer) -> None:
@@ -252,7 +252,7 @@ async def kill_while_it_writes(job: Job, server: ConnectServer, table: Table, wo
     await writing
 
 
-async def test_a_frame_is_written_once_and_read_whoever_is_killed(job: Job, server: ConnectServer) -> None:
+async def test_a_frame_is_written_once_and_read_in_spite_of_kills(job: Job, server: ConnectServer) -> None:
     table, mark = Table(), str(job.path / "died")
 
     def dies_once(batches: Any) -> Any:

@@ -129,7 +129,7 @@ async def test_columns_are_chosen_by_the_reader(job: Job) -> None:
 
 
 def test_spark_finds_it_without_registering(data_sources: None, spark: Any, tmp_path: Path) -> None:
-    """And so it does in a session that somebody registers it in all the same."""
+    """Registering it again in such a session is harmless."""
 
     def load_it(session: Any) -> None:
         with pytest.raises(Exception, match="no address of the topology"):
@@ -230,7 +230,7 @@ async def test_a_stream_comes_out_each_row_once_over_restarts(job: Job) -> None:
 
 
 async def test_a_query_that_waits_holds_the_topology_back(job: Job) -> None:
-    """The log has room for a part of what comes; a query that runs empties it, batch by batch."""
+    """The log holds a part of the rows; a running query empties it, batch by batch."""
     async with both(job, Table(), keep_rows=30):
         writing = asyncio.create_task(
             asyncio.to_thread(write, into(job.path / "in"), [batch(at) for at in range(0, 90, 10)])

@@ -1,4 +1,4 @@
-"""Endpoints: a folder of addresses, whole files only, and a token that nobody else reads."""
+"""Endpoints: a folder of addresses, whole files only, and a token that no other user can read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_no_address_is_refused(tmp_path: Path, text: str) -> None:
         endpoints.find(str(tmp_path))
 
 
-def test_the_token_is_made_once_whoever_comes_first(tmp_path: Path) -> None:
+def test_the_token_is_made_once_by_the_first_task(tmp_path: Path) -> None:
     folder = str(tmp_path / "a")
     found: list[bytes] = []
 

@@ -17,10 +17,10 @@ def log(
 def test_it_is_full_until_something_is_committed() -> None:
     kept = log(rows=20)
     assert [kept.add(ChunkInfo(10, 1)), kept.add(ChunkInfo(10, 1))] == [0, 1]
-    assert not kept.has_room(ChunkInfo(1, 1))
+    assert not kept.has_capacity(ChunkInfo(1, 1))
     assert kept.trim("a", 1)
     assert not kept.trim("a", 1)
-    assert kept.has_room(ChunkInfo(10, 1))
+    assert kept.has_capacity(ChunkInfo(10, 1))
     assert (kept.first, kept.end, kept.rows) == (1, 2, 10)
 
 
@@ -41,9 +41,9 @@ def test_a_chunk_with_a_name_is_known_also_when_it_is_kept_no_more() -> None:
 
 def test_what_is_larger_than_all_goes_alone() -> None:
     kept = log(size_bytes=10)
-    assert kept.has_room(ChunkInfo(1, 1000))
+    assert kept.has_capacity(ChunkInfo(1, 1000))
     kept.add(ChunkInfo(1, 1000))
-    assert not kept.has_room(ChunkInfo(1, 1))
+    assert not kept.has_capacity(ChunkInfo(1, 1))
 
 
 def test_a_chunk_goes_when_all_have_committed_it() -> None:
@@ -59,7 +59,7 @@ def test_a_chunk_goes_when_all_have_committed_it() -> None:
 def test_the_oldest_go_when_it_forgets() -> None:
     kept = log(rows=25, forgets=True)
     for _ in range(4):
-        assert kept.has_room(ChunkInfo(10, 1))
+        assert kept.has_capacity(ChunkInfo(10, 1))
         kept.add(ChunkInfo(10, 1))
     assert (kept.first, kept.end) == (2, 4)
     kept.trim("a", 4)
@@ -108,7 +108,7 @@ def test_whatever_is_added_and_committed(events: list[tuple[str, int, int]], for
         before = (kept.first, kept.end)
         if what == "add":
             size = ChunkInfo(number, size_bytes)
-            if kept.has_room(size):
+            if kept.has_capacity(size):
                 assert kept.add(size) == len(sizes)
                 sizes.append(size)
         else:

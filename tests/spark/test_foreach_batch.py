@@ -1,4 +1,4 @@
-"""What Spark calls with a batch: it waits for the event loop, and never for one that has gone. No Spark is needed."""
+"""What Spark calls with a batch: it waits for the event loop, and never for a closed one. No Spark is needed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
     ) -> tuple[ForeachBatch, CallbackThread]:
         thread = CallbackThread(foreach_batch)
         await deliveries.get()
-        return foreach_batch, thread  # and nobody says what became of it
+        return foreach_batch, thread  # without an outcome
 
     foreach_batch, thread = in_loop(use)
     for late in (thread, CallbackThread(foreach_batch)):
@@ -102,7 +102,7 @@ def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
 def test_py4j_does_not_log_what_others_tell(caplog: pytest.LogCaptureFixture) -> None:
     in_loop(lambda foreach_batch, deliveries: asyncio.sleep(0))
     logger = logging.getLogger("py4j.clientserver")
-    for error in (BatchNotDoneError("told"), ValueError("news")):
+    for error in (BatchNotDoneError("reported"), ValueError("news")):
         try:
             raise error
         except (BatchNotDoneError, ValueError):

@@ -147,7 +147,7 @@ async def test_the_next_life_of_the_topology_is_found(tmp_path: Path) -> None:
     assert second.chunks["w/0/3"] == 1
 
 
-async def test_nobody_is_there(tmp_path: Path) -> None:
+async def test_no_topology_is_running(tmp_path: Path) -> None:
     with pytest.raises(SparkSourceError, match="endpoints="):
         await asyncio.to_thread(write, into(tmp_path / "none", patience_s=0), [batch(0)])
     with pytest.raises(SparkLostError, match=r"no task is available"):

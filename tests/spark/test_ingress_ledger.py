@@ -1,4 +1,4 @@
-"""The ingress ledger: whatever writers do, a chunk flies once at a time, and all who offered it hear of it."""
+"""The ingress ledger: whatever writers do, a chunk is emitted once at a time, and all its writers get the outcome."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_writer_that_goes_before_its_data_came_leaves_it_to_the_next() -> None
     assert ledger.under_way == ledger.held_bytes == 0
 
 
-def test_what_has_no_room_waits_in_order() -> None:
+def test_chunks_beyond_the_limit_wait_in_order() -> None:
     ledger = IngressLedger(max_bytes=15, retries=0)
     flown(ledger)
     assert ledger.offer("b", 1, asked("w/1/0")) == []
@@ -68,7 +68,7 @@ def test_what_has_no_room_waits_in_order() -> None:
     ]
 
 
-def test_one_that_is_larger_than_all_room_goes_alone() -> None:
+def test_a_chunk_larger_than_the_limit_goes_alone() -> None:
     ledger = IngressLedger(max_bytes=5, retries=0)
     flown(ledger)
 
@@ -83,7 +83,7 @@ def test_other_contents_under_one_identity_are_refused() -> None:
     assert ledger.offer("b", 2, asked(digest=b"b"))[0].kind is ActionKind.FAILED
 
 
-def test_what_fails_is_tried_again_and_then_told() -> None:
+def test_what_fails_is_retried_and_then_reported() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=1)
     flown(ledger)
     assert kinds(ledger.failed("w/0/0", "no")) == [(ActionKind.AGAIN, None, 0)]
@@ -126,7 +126,7 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.ledger = IngressLedger(max_bytes=25, retries=RETRIES)
         self.seq = 0
-        self.waits: dict[tuple[str, int], str] = {}  # offers that nobody has answered
+        self.waits: dict[tuple[str, int], str] = {}  # offers without an answer
         self.asked_for: dict[tuple[str, int], str] = {}
         self.flying: Counter[str] = Counter()
         self.done: set[str] = set()
@@ -187,7 +187,7 @@ class AnyOrder(RuleBasedStateMachine):
         held = len(self.asked_for) + len(+self.flying)
         assert self.ledger.held_bytes == 10 * held <= 25
         assert self.ledger.under_way == len({*self.waits.values(), *(+self.flying)})
-        if self.waits:  # somebody waits: then something is under way that will let it go on
+        if self.waits:  # an offer waits: then a chunk is under way whose end grants it
             assert held
 
 

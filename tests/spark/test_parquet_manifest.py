@@ -19,7 +19,7 @@ from .test_parquet_sink import Changes, Rows, Untracked, built
 BOTH = ["_SUCCESS", "_manifest.json"]
 
 
-def told(path: Path) -> dict[str, Any]:
+def manifest_of(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((path / "_manifest.json").read_text())
     return found
 
@@ -50,7 +50,7 @@ class LaterStream(Stream):
 @pytest.mark.parametrize("by", [(), "word"])
 async def test_a_job_that_is_whole_says_so(tmp_path: Path, by: Any) -> None:
     assert await run_whole(built(Chunks(4), ParquetSinkBolt(str(tmp_path), partition_by=by), tasks=3)) == []
-    manifest = told(tmp_path)
+    manifest = manifest_of(tmp_path)
     names = [file["name"] for file in manifest["files"]]
     assert sorted(names + BOTH) == files(tmp_path)
     assert (manifest["rows"], manifest["topology"], manifest["component"]) == (80, "parquet", "sink")
@@ -64,7 +64,7 @@ async def test_a_job_that_is_whole_says_so(tmp_path: Path, by: Any) -> None:
 
 async def test_rows_that_waited_for_their_file_to_the_end_are_in_it(tmp_path: Path) -> None:
     assert await run_whole(built(Untracked(2), ParquetSinkBolt(str(tmp_path), flush_s=500), tasks=1)) == []
-    assert told(tmp_path)["rows"] == 40
+    assert manifest_of(tmp_path)["rows"] == 40
 
 
 async def test_a_job_that_has_lost_something_says_nothing(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_job_that_has_lost_something_says_nothing(tmp_path: Path) -> Non
     assert not [name for name in files(tmp_path) if name in BOTH]
 
 
-async def test_nor_does_one_that_nobody_waited_for_or_that_was_killed(tmp_path: Path) -> None:
+async def test_nor_does_one_without_an_end_or_that_was_killed(tmp_path: Path) -> None:
     await run(built(Chunks(3), ParquetSinkBolt(str(tmp_path))))
     async with LocalCluster() as cluster:
         running = await cluster.submit("p", built(Chunks(3), ParquetSinkBolt(str(tmp_path))).create_topology())
@@ -97,7 +97,7 @@ async def test_a_sink_whose_folder_is_elsewhere_is_a_problem_of_the_topology(tmp
 async def test_the_same_data_again_changes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         assert await run_whole(built(Chunks(3), ParquetSinkBolt(str(tmp_path)))) == []
-        manifest = told(tmp_path)
+        manifest = manifest_of(tmp_path)
     assert manifest["rows"] == 60
     assert manifest["generation"] == 1
 
@@ -115,19 +115,21 @@ async def test_other_data_is_refused_and_what_is_there_stays(tmp_path: Path, oth
 async def test_overwriting_removes_what_the_manifest_lists_and_nothing_else(tmp_path: Path) -> None:
     await run_whole(built(Chunks(3), ParquetSinkBolt(str(tmp_path), partition_by="word")))
     (tmp_path / "notes.txt").write_text("mine")
-    old = [file["name"] for file in told(tmp_path)["files"]]
+    old = [file["name"] for file in manifest_of(tmp_path)["files"]]
     for generation in (2, 3):
         sink = ParquetSinkBolt(str(tmp_path), partition_by="word", overwrite=True)
         assert await run_whole(built(Other(2), sink)) == []
-        assert told(tmp_path)["generation"] == generation
-        assert sorted([file["name"] for file in told(tmp_path)["files"]] + BOTH + ["notes.txt"]) == files(tmp_path)
+        assert manifest_of(tmp_path)["generation"] == generation
+        assert sorted([file["name"] for file in manifest_of(tmp_path)["files"]] + BOTH + ["notes.txt"]) == files(
+            tmp_path
+        )
         assert not set(old) & set(files(tmp_path))
         assert [row["one"] for row in read(tmp_path, exclude_invalid_files=True)] == [2] * 40
 
 
 async def test_overwriting_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     await run_whole(built(Chunks(3), ParquetSinkBolt(str(tmp_path))))
-    old = [file["name"] for file in told(tmp_path)["files"]]
+    old = [file["name"] for file in manifest_of(tmp_path)["files"]]
     await run_whole(built(Changes(3, retries=0), ParquetSinkBolt(str(tmp_path), overwrite=True), tasks=1))
     assert set(old) <= set(files(tmp_path))
     assert not (tmp_path / "_SUCCESS").exists(), "it is half old, half new"
@@ -140,14 +142,14 @@ async def test_overwriting_with_nothing_leaves_what_was_there(tmp_path: Path) ->
     await run_whole(built(Chunks(3), ParquetSinkBolt(str(tmp_path))))
     assert await run_whole(built(Chunks(0), ParquetSinkBolt(str(tmp_path), overwrite=True))) == []
     assert read(tmp_path) == rows_of(0, 1, 2)
-    assert told(tmp_path)["rows"] == 60
+    assert manifest_of(tmp_path)["rows"] == 60
 
 
 async def test_a_stream_goes_on_where_it_was_and_another_does_not(tmp_path: Path) -> None:
     await run_whole(built(Stream(3), ParquetSinkBolt(str(tmp_path))))
-    assert told(tmp_path)["streams"] == {"clicks": 2}
+    assert manifest_of(tmp_path)["streams"] == {"clicks": 2}
     assert await run_whole(built(LaterStream(2), ParquetSinkBolt(str(tmp_path)))) == []
-    assert told(tmp_path)["streams"] == {"clicks": 4}
+    assert manifest_of(tmp_path)["streams"] == {"clicks": 4}
     assert read(tmp_path) == rows_of(0, 1, 2, 3, 4)
 
     class Again(Stream):  # from batch 0 on, with other rows: another checkpoint

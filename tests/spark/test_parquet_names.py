@@ -31,10 +31,10 @@ from .parquet_parts import chunk, pa, read, rows_of
 
 # -- names -------------------------------------------------------------------------------------------------------------
 
-told = st.tuples(st.text(max_size=200), st.text("0123456789abcdef", max_size=16), st.binary(max_size=20))
+names_and_data = st.tuples(st.text(max_size=200), st.text("0123456789abcdef", max_size=16), st.binary(max_size=20))
 
 
-@given(told, told)
+@given(names_and_data, names_and_data)
 def test_names_are_equal_if_chunk_part_and_contents_are(one: Any, other: Any) -> None:
     assert (file_name(*one) == file_name(*other)) == (one == other)
 
@@ -178,7 +178,7 @@ def test_a_batch_fits_if_nothing_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "told_of"),
+    ("columns", "message"),
     [
         ({"a": ["x"]}, "column 'a' came as string, and is int32 in this dataset"),
         ({"a": [2**40]}, "column 'a' came as int64, and does not fit int32"),
@@ -188,26 +188,26 @@ def test_a_batch_fits_if_nothing_is_lost() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_by_name(columns: Any, told_of: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(columns: Any, message: str) -> None:
     shape = DatasetSchema(lambda: pa.schema({"a": pa.int32()}), ())
-    with pytest.raises(SinkError, match=told_of):
+    with pytest.raises(SinkError, match=message):
         shape.fit(pa.record_batch(columns))
 
 
 @pytest.mark.parametrize(
-    ("by", "told_of"),
+    ("by", "message"),
     [
         (("x",), "partition_by names 'x'; the columns are a, b"),
         (("a",), "partition_by names 'a', which is double"),
         (("b", "a"), "double"),
     ],
 )
-def test_partition_columns_are_checked(by: tuple[str, ...], told_of: str) -> None:
-    with pytest.raises(SinkError, match=told_of):
+def test_partition_columns_are_checked(by: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SinkError, match=message):
         DatasetSchema(None, by).fit(pa.record_batch({"a": [1.5], "b": [1]}))
 
 
-def test_a_type_that_nobody_knows_yet_is_asked_for() -> None:
+def test_a_type_that_is_not_known_yet_is_asked_for() -> None:
     with pytest.raises(SinkError, match="column 'a' has had only nulls so far"):
         DatasetSchema(None, ()).fit(pa.record_batch({"a": pa.nulls(2)}))
     with pytest.raises(SinkError, match="nothing would be left for the files"):

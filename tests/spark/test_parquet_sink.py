@@ -88,7 +88,7 @@ class Paths(BasicBolt):
 
 
 @pytest.mark.parametrize("named", [True, False])
-async def test_a_bolt_behind_it_hears_of_each_file(tmp_path: Path, named: bool) -> None:
+async def test_a_bolt_behind_it_gets_each_file(tmp_path: Path, named: bool) -> None:
     builder = built(Chunks(3) if named else Unnamed(3), ParquetSinkBolt(str(tmp_path)), tasks=1)
     builder.set_bolt("paths", Paths()).shuffle_grouping("sink")
     results, _ = await run(builder)
@@ -192,7 +192,7 @@ async def test_a_disk_that_is_full_to_the_end_fails_tuples_then(tmp_path: Path) 
         await asyncio.sleep(50)
         assert (await running.results())["source"][0] == {"acked": [], "failed": []}
         assert "No space left on device" in str(running.errors()[0].error)
-        assert "the disk is full: make room" in str(running.errors()[0].error)
+        assert "the disk is full: free some space" in str(running.errors()[0].error)
         await running.kill(wait_s=0)
 
 
@@ -243,7 +243,7 @@ class FullStore:
         return 0
 
 
-async def test_killed_without_waiting_it_writes_what_nobody_waits_for(tmp_path: Path) -> None:
+async def test_killed_without_waiting_it_writes_the_rest(tmp_path: Path) -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit(
             "p", built(Untracked(2), ParquetSinkBolt(str(tmp_path), flush_s=500), tasks=1).create_topology()

@@ -7,7 +7,7 @@ import pytest
 from aiostorm.spark.resources import SlotResources, is_local, resources_for
 
 
-def room(slots: int, master: str, **settings: str) -> SlotResources:
+def resources(slots: int, master: str, **settings: str) -> SlotResources:
     given = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
     return resources_for(slots, master, 4, lambda key, default: given.get(key, default))
 
@@ -35,17 +35,17 @@ def test_where_executors_are(master: str, here: bool) -> None:
 
 
 def test_fewer_cores_than_slots_is_a_problem_and_none_left_a_warning() -> None:
-    assert room(3, "local[4]") == SlotResources(4)
-    assert "hold all 4 cores" in room(4, "local[4]").warnings[0]
-    assert "5 slots need 5 cores, and local[4] has 4" in room(5, "local[4]").problems[0]
-    assert "2 slots need 4 cores" in room(2, "local-cluster[3,1,512]", task_cpus="2").problems[0]
-    assert room(9, "spark://127.0.0.1:7077") == SlotResources(0)
-    assert room(9, "spark://127.0.0.1:7077", cores_max="8").problems
-    assert room(9, "yarn", executor_instances="4", executor_cores="2").problems
+    assert resources(3, "local[4]") == SlotResources(4)
+    assert "hold all 4 cores" in resources(4, "local[4]").warnings[0]
+    assert "5 slots need 5 cores, and local[4] has 4" in resources(5, "local[4]").problems[0]
+    assert "2 slots need 4 cores" in resources(2, "local-cluster[3,1,512]", task_cpus="2").problems[0]
+    assert resources(9, "spark://127.0.0.1:7077") == SlotResources(0)
+    assert resources(9, "spark://127.0.0.1:7077", cores_max="8").problems
+    assert resources(9, "yarn", executor_instances="4", executor_cores="2").problems
 
 
 def test_what_would_start_or_end_workers_by_itself() -> None:
-    assert "set it to false" in room(1, "local[4]", speculation="true").problems[0]
+    assert "set it to false" in resources(1, "local[4]", speculation="true").problems[0]
     elastic = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
     found = resources_for(3, "yarn", 0, lambda key, default: elastic.get(key, default))
     assert "raise it" in found.problems[0]

@@ -90,9 +90,9 @@ async def test_a_batch_that_fails_comes_again_and_the_topology_fails_at_last(pla
     assert place.commits() == [0]
     assert set(kept.numbers) == set(range(ROWS))
     assert kept.ids.count("clicks/b0/0/0") == 3
-    told = [error for error in errors if "SparkSourceError" in error]
-    assert len(told) == 2
-    assert all("chunk clicks/b0/0/1 failed: ValueError: not this one in sink, after 2 attempts" in e for e in told)
+    failures = [error for error in errors if "SparkSourceError" in error]
+    assert len(failures) == 2
+    assert all("chunk clicks/b0/0/1 failed: ValueError: not this one in sink, after 2 attempts" in e for e in failures)
 
 
 async def test_a_batch_whose_computation_fails_is_fetched_again(
@@ -197,7 +197,7 @@ async def test_a_source_that_is_away_for_a_moment_is_asked_again(
     assert "initialOffset:; ConnectionError: away; File" in error
 
 
-async def test_a_query_that_somebody_stops_is_started_again(place: StreamFolder, spark: Any) -> None:
+async def test_a_query_that_is_stopped_from_outside_is_restarted(place: StreamFolder, spark: Any) -> None:
     place.add(2)
     kept = Results()
     hold = Hold(kept)
@@ -316,7 +316,7 @@ async def test_partitions_and_types(spark: Any, tmp_path: Path) -> None:
 async def test_a_partition_that_is_too_large_comes_in_pieces(
     place: StreamFolder, spark: Any, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """More rows than the heap has room for, or more bytes than the driver takes."""
+    """More rows than fit in the heap, or more bytes than the driver accepts."""
     rows = 1_500_000 if why == "rows" else 60_000
 
     def source(spark: Any) -> Any:

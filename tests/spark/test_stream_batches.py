@@ -140,14 +140,14 @@ def test_a_batch_that_comes_again_and_differs_is_an_error(data: Data, draw: Any)
     emit_all(batches.begin(4), data)
     partition = draw.draw(st.sampled_from(sorted(data)))
     other = {at: list(digests) for at, digests in data.items()}
-    how = draw.draw(st.sampled_from(["changed", "shorter", "longer", "gone", "new"]))
+    how = draw.draw(st.sampled_from(["changed", "shorter", "longer", "missing", "new"]))
     if how == "changed":
         other[partition][0] ^= 1
     elif how == "shorter":
         other[partition].pop()
     elif how == "longer":
         other[partition].append(7)
-    elif how == "gone":
+    elif how == "missing":
         del other[partition]
     else:
         other[9] = [7]

@@ -97,7 +97,7 @@ def test_settings_are_checked() -> None:
 
 @given(st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=6), st.sampled_from(["done", "lost", "hidden", "new"]))))
 def test_any_order_of_appends_failures_and_restarts_is_once(steps: list[Any]) -> None:
-    """`lost`: the append failed; `hidden`: it was done, and nobody heard; `new`: the process was started again."""
+    """`lost`: the append failed; `hidden`: it was done, without an answer; `new`: the process was started again."""
     table: Counter[str] = Counter()
     ledger = TableLedger("t", "c")
     asked = set()

@@ -96,7 +96,7 @@ async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_pat
         with pytest.raises(ExposedError, match=missing):
             async with LocalCluster(backend=SparkWorkers({"spark.master": "spark://far.example:7077"}, **more)):
                 pass
-    assert sessions.lease().get() is not None  # nobody has stopped it
+    assert sessions.lease().get() is not None  # it was not stopped
 
 
 async def test_no_free_core_is_an_error_that_says_what_to_change(

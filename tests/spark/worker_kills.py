@@ -93,7 +93,7 @@ async def drive(master: str, folder: Path, kills: list[str], count: int, pause_s
                 return now not in (0, pid) and any(p.stat().st_size for p in folder.glob(f"*.{now}"))
 
             took_s = await until(has_written)
-            report["kills"].append({"kind": kind, "seconds": round(took_s, 2), "old gone": not alive(victim.pid)})
+            report["kills"].append({"kind": kind, "seconds": round(took_s, 2), "old ended": not alive(victim.pid)})
         await running.wait_finished(200)
         report["missing"] = count - len(set(written(folder)))
         report["twice"] = len(written(folder)) - len(set(written(folder)))
@@ -111,7 +111,7 @@ async def drive(master: str, folder: Path, kills: list[str], count: int, pause_s
 
 
 def descendants(pid: int) -> set[int]:
-    """All processes below, whoever started them."""
+    """All descendant processes."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
@@ -127,9 +127,9 @@ def descendants(pid: int) -> set[int]:
 
 def pids_in(log: Path) -> list[int]:
     lines = log.read_text().splitlines()
-    told = [line for line in lines if line.startswith('{"pids"')]
-    assert told, "\n".join(lines[-30:])
-    found: list[int] = json.loads(told[0])["pids"]
+    pid_lines = [line for line in lines if line.startswith('{"pids"')]
+    assert pid_lines, "\n".join(lines[-30:])
+    found: list[int] = json.loads(pid_lines[0])["pids"]
     return found
 
 
@@ -141,12 +141,12 @@ def kill_driver(master: str, folder: Path) -> dict[str, Any]:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         path = Path(log.name)
 
-        async def told() -> list[int]:
+        async def worker_pids() -> list[int]:
             await until(lambda: '{"pids"' in path.read_text() or process.poll() is not None, START_S)
             return [pid for pid in pids_in(path) if pid != process.pid]
 
         async def tell() -> dict[str, Any]:
-            workers = await told()
+            workers = await worker_pids()
             slots = [parent_of(pid) for pid in workers]
             executors = [parent_of(pid, 3) for pid in workers]
             below = descendants(process.pid)
@@ -154,7 +154,7 @@ def kill_driver(master: str, folder: Path) -> dict[str, Any]:
             process.wait()
             workers_s = await until(lambda: not any(map(alive, [*workers, *slots])))
             all_s = workers_s + await until(lambda: not any(map(alive, {*executors, *below})))
-            return {"kind": "driver", "workers gone": round(workers_s, 2), "all gone": round(all_s, 2)}
+            return {"kind": "driver", "workers ended": round(workers_s, 2), "all ended": round(all_s, 2)}
 
         try:
             return asyncio.run(tell())

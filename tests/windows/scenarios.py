@@ -1,4 +1,4 @@
-"""@scenario: what a test here says of the test of Storm's or JStorm's that it is told after; and the table of them all.
+"""@scenario: names the test of Storm or JStorm on which a test here is based; and the table of them all.
 
 `python -m tests.windows.scenarios` writes the table into docs/windows.md anew.
 """

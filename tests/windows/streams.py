@@ -209,13 +209,13 @@ def assert_watermarks(rng: random.Random) -> None:
     for _ in range(rng.randint(1, 25)):
         now += rng.choice((0, 1, 3, 9, 12, 40))
         what, name, mark = (
-            rng.choice(("advance", "advance", "heard", "tick")),
+            rng.choice(("advance", "advance", "activity", "tick")),
             rng.randrange(inputs),
             rng.randint(-99, 99),
         )
         if what == "advance":
             said, wanted = marks.advance(name, mark, now), expected.event(now, name, mark)
-        elif what == "heard":
+        elif what == "activity":
             said, wanted = marks.on_activity(name, now), expected.event(now, name)
         else:
             said, wanted = marks.tick(now), expected.event(now)

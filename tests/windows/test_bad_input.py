@@ -184,7 +184,7 @@ def test_many_windows_at_once_cost_a_row_nothing() -> None:
     "aggregate", [Count(), Collect(), Fold(int, max, merge=max)], ids=lambda one: type(one).__name__
 )
 @pytest.mark.parametrize("kind", [PlainWindows, SharedWindows])
-def test_rows_that_found_no_room_leave_nothing(kind: Any, aggregate: Aggregate) -> None:
+def test_rows_beyond_the_limit_leave_nothing(kind: Any, aggregate: Aggregate) -> None:
     """Each would have been in a window of its own: there are never more windows than states."""
     windows = kind(Tumbling(10), aggregate, max_states=3)
     for at in range(100, 1_100, 10):

@@ -46,7 +46,7 @@ def add(windows: EarlyWindows, *rows: Row) -> list[Fired]:
     return shown
 
 
-def told(fired: Any, *, in_order: bool = True) -> list[Any]:
+def rows_of(fired: Any, *, in_order: bool = True) -> list[Any]:
     found = [(one.window.start, one.window.end, one.key, one.result, one.window.final) for one in fired]
     return found if in_order else [(*window, key, sorted(result), final) for *window, key, result, final in found]
 
@@ -54,16 +54,16 @@ def told(fired: Any, *, in_order: bool = True) -> list[Any]:
 def test_each_row_of_a_window_and_key_is_counted() -> None:
     windows = early_windows(Tumbling(10), Sum(), Each(2))
     shown = add(windows, ("a", 1, 1), ("b", 1, 5), ("a", 11, 7), ("a", 2, 2), ("a", 3, 4), ("a", 4, 8))
-    assert told(shown) == [(0, 10, "a", 3, False), (0, 10, "a", 15, False)]
-    assert told(windows.advance(20)) == [(0, 10, "a", 15, True), (0, 10, "b", 5, True), (10, 20, "a", 7, True)]
+    assert rows_of(shown) == [(0, 10, "a", 3, False), (0, 10, "a", 15, False)]
+    assert rows_of(windows.advance(20)) == [(0, 10, "a", 15, True), (0, 10, "b", 5, True), (10, 20, "a", 7, True)]
 
 
 def test_sessions_that_become_one_have_the_rows_of_both() -> None:
     windows = early_windows(Session(10), Count(), Each(3))
     assert add(windows, ("a", 0, 0), ("a", 1, 0), ("a", 20, 0), ("a", 21, 0)) == []
-    assert told(add(windows, ("a", 11, 0))) == [(0, 31, "a", 5, False)]
-    assert told(add(windows, ("a", 12, 0))) == [(0, 31, "a", 6, False)]
-    assert told(windows.advance(99)) == [(0, 31, "a", 6, True)]
+    assert rows_of(add(windows, ("a", 11, 0))) == [(0, 31, "a", 5, False)]
+    assert rows_of(add(windows, ("a", 12, 0))) == [(0, 31, "a", 6, False)]
+    assert rows_of(windows.advance(99)) == [(0, 31, "a", 6, True)]
 
 
 def test_what_rows_have_come_to_is_shown_when_the_time_is_over() -> None:
@@ -72,14 +72,14 @@ def test_what_rows_have_come_to_is_shown_when_the_time_is_over() -> None:
     add(windows, ("a", 1, "x"), ("b", 2, "y"), ("a", 12, "z"))
     assert windows.needs_timer
     assert (windows.next_ms(7), windows.show(106)) == (107, None)
-    assert told(windows.show(107) or ()) == [(0, 10, "a", ["x"], False), (10, 20, "a", ["z"], False),
+    assert rows_of(windows.show(107) or ()) == [(0, 10, "a", ["x"], False), (10, 20, "a", ["z"], False),
                                              (0, 10, "b", ["y"], False)]  # fmt: skip
     assert windows.next_ms(500) is None
     add(windows, ("a", 3, "w"), ([], 3, "no hash"), ("a", None, "no time"))
     assert windows.next_ms(600) == 700
-    assert told(windows.show(700) or ()) == [(0, 10, "a", ["x", "w"], False)]
+    assert rows_of(windows.show(700) or ()) == [(0, 10, "a", ["x", "w"], False)]
     add(windows, ("b", 3, "v"))
-    assert len(told(windows.advance(20))) == 3
+    assert len(rows_of(windows.advance(20))) == 3
     assert (windows.next_ms(701), list(windows.show(801) or ())) == (801, [])
     assert not windows._shown
     assert windows.states == 0
@@ -95,7 +95,7 @@ def test_states_are_read_and_not_used_up(aggregate: Any, windows: Any) -> None:
         plain.add_one(*row)
         for shown in add(early, row):
             assert shown.error is None
-    assert told(early.advance(100)) == told(plain.advance(100))
+    assert rows_of(early.advance(100)) == rows_of(plain.advance(100))
 
 
 def test_an_error_in_an_early_result_is_shown_and_the_window_goes_on() -> None:
@@ -106,8 +106,8 @@ def test_an_error_in_an_early_result_is_shown_and_the_window_goes_on() -> None:
     windows = early_windows(Tumbling(10), Fragile(), Each(1))
     (shown,) = add(windows, ("a", 1, 0))
     assert isinstance(shown.error, ZeroDivisionError)
-    assert told(add(windows, ("a", 1, 0))) == [(0, 10, "a", 12, False)]
-    assert told(windows.advance(10)) == [(0, 10, "a", 2, True)]
+    assert rows_of(add(windows, ("a", 1, 0))) == [(0, 10, "a", 12, False)]
+    assert rows_of(windows.advance(10)) == [(0, 10, "a", 2, True)]
 
 
 @pytest.mark.parametrize("early", [Each, Every])
@@ -171,9 +171,9 @@ def test_the_last_results_are_those_without_early_ones(
             greatest = max(greatest, *(at for _, at in batch))
         ended = greatest - 10
         # (Windows that share slices join them; those with early results count rows as they come.)
-        assert told(shows.advance(ended), in_order=False) == told(plain.advance(ended), in_order=False)
+        assert rows_of(shows.advance(ended), in_order=False) == rows_of(plain.advance(ended), in_order=False)
         if isinstance(early, Each) and not isinstance(windows, Session):
             for (key, start), result in seen.items():
                 assert Counter(result).most_common(1)[0][1] == 1, (key, start)
-    assert told(shows.advance(10**6), in_order=False) == told(plain.advance(10**6), in_order=False)
+    assert rows_of(shows.advance(10**6), in_order=False) == rows_of(plain.advance(10**6), in_order=False)
     assert (shows.states, shows._shown) == (0, {})

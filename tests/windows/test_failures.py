@@ -1,4 +1,4 @@
-"""What fails, and what must not: rows, merges, purges, keys and numbers that nobody has thought of."""
+"""What fails, and what must not: unusual rows, merges, purges, keys and numbers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_many_sessions_of_one_key_close_one_by_one() -> None:
 
 @pytest.mark.parametrize("kind", [Tumbling(100), Sliding(100, 50), Session(100)], ids=lambda kind: type(kind).__name__)
 def test_work_before_results_is_done_in_steps(kind: Any) -> None:
-    """A window of many keys holds nobody up for long; who does not care gets the same."""
+    """A window of many keys blocks the loop only briefly; without `work` the results are the same."""
     keys = [f"k{at}" for at in range(2 * AT_ONCE + 7)]
     random.Random(1).shuffle(keys)
     windows = time_windows(kind, Count())
@@ -172,7 +172,7 @@ def test_a_buffer_fires_in_time_that_grows_with_its_rows_alone() -> None:
     assert looked_at < 10 * 20_000
 
 
-def test_what_waits_for_more_rows_is_told_when_there_are_none() -> None:
+def test_incomplete_windows_fire_at_the_end() -> None:
     for size, slide, rows in ((3, 3, 7), (5, 2, 8), (5, 2, 3), (5, 2, 1), (4, 3, 6), (1, 1, 2)):
         windows = BufferedCounts(Counts(size, slide))
         windows.add(["a"] * rows + ["b"], [*range(rows), "b"])

@@ -188,7 +188,7 @@ async def test_windows_by_count() -> None:
 
 
 async def test_a_row_is_a_child_of_the_tuples_that_it_is_made_of() -> None:
-    """What fails behind the join comes again from both spouts; with `anchored=False` nobody hears of it."""
+    """What fails behind the join comes again from both spouts; with `anchored=False` it is not reported."""
 
     def then(builder: TopologyBuilder) -> None:
         builder.set_bolt("failing", Failing).global_grouping("join")
@@ -275,7 +275,7 @@ def problems(bolt: JoinBolt) -> list[str]:
     return [problem.removeprefix("bolt 'join': ") for problem in raised.value.problems]
 
 
-def test_mistakes_are_told_when_the_topology_is_built() -> None:
+def test_errors_are_reported_when_the_topology_is_built() -> None:
     bolt = (
         JoinBolt("orders", "buyer", Tumbling(MINUTE), timestamp="time").join("clicks", "user").select("user, at as at")
     )

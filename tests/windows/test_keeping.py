@@ -1,4 +1,4 @@
-"""Windows that keep tuples need room for them: `max_spout_pending` below that is a mistake of the topology."""
+"""Windows that keep tuples need capacity for them: a smaller `max_spout_pending` is an error of the topology."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ FEW = "bolt 'windows': it keeps 3 tuples until their windows have fired, but its
 
 
 @pytest.mark.parametrize("windows", [Tumbling(100), Sliding(100, 50), Session(100), Tumbling(9, time=Time.INGESTION)])
-def test_windows_that_wait_for_a_later_row_need_room_for_it(windows: Any) -> None:
+def test_windows_that_wait_for_a_later_row_need_capacity_for_it(windows: Any) -> None:
     (problem,) = problems(windows)
     assert problem.startswith(EACH)
     assert "raise topology.max.spout.pending above the rows of a window, or use a WindowedBolt" in problem
@@ -161,7 +161,7 @@ def test_the_furthest_input_alone_is_enough_for_some_policies() -> None:
     assert problem.startswith(ALL)
 
 
-def test_windows_by_count_need_room_for_all_their_rows() -> None:
+def test_windows_by_count_need_capacity_for_all_their_rows() -> None:
     assert problems(Counts(1)) == []
     (problem,) = problems(Counts(3, 1), TWO)
     assert problem.startswith(f"{FEW} 2 messages open")
@@ -173,7 +173,7 @@ def test_windows_by_count_need_room_for_all_their_rows() -> None:
     assert problems(Counts(3), ONE, between=parse) == []  # it may make three rows of a message
 
 
-def test_mixed_windows_need_room_for_what_displaces_their_rows() -> None:
+def test_mixed_windows_need_capacity_for_rows_that_displace_theirs() -> None:
     rows, ms = Mixed(size=2, slide_ms=100, time=Time.PROCESSING), Mixed(size_ms=100, slide=3)
     assert problems(rows, TWO)[0].startswith(f"{FEW} 2 messages open")
     assert problems(rows, Config(max_spout_pending=3)) == []
@@ -184,7 +184,7 @@ def test_mixed_windows_need_room_for_what_displaces_their_rows() -> None:
     assert "for at least 40 s" in problems(Mixed(size_ms=40_000, slide=3), Config())[0]
 
 
-def test_a_join_is_refused_with_the_spout_that_has_too_little_room() -> None:
+def test_a_join_is_refused_with_the_spout_that_has_too_little_capacity() -> None:
     builder = TopologyBuilder()
     builder.set_spout("orders", Rows, max_spout_pending=1)
     builder.set_spout("clicks", Rows, max_spout_pending=10)

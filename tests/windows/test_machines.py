@@ -225,7 +225,7 @@ def test_there_are_never_more_rows_and_counts_than_there_may_be() -> None:
 
 
 def test_rows_that_have_fired_give_way_to_those_that_have_not() -> None:
-    """Keys that never come again do not fill up what there is room for."""
+    """Keys that never come again do not use up the limit."""
     windows = BufferedCounts(Counts(2), max_rows=4)
     for key in range(1_000):
         assert windows.add([key, key], [key, -key]).failed == []
@@ -233,7 +233,7 @@ def test_rows_that_have_fired_give_way_to_those_that_have_not() -> None:
         assert windows.rows <= 4
     assert len(windows._of_key) == 2
     list(windows.fire())
-    windows.add([999, 998], ["x", "y"])  # what the others had let go of is not heard of any more
+    windows.add([999, 998], ["x", "y"])  # rows that the others had released are not reported any more
     assert windows.rows == 4
     windows.add([999, 998], ["z", "w"])
     assert [(one.key, one.get(), one.get_expired()) for one in windows.fire()] == [
@@ -247,7 +247,7 @@ def test_rows_that_have_fired_give_way_to_those_that_have_not() -> None:
     assert windows.rows == 4
 
 
-def test_late_rows_are_told_with_their_windows() -> None:
+def test_late_rows_are_reported_with_their_windows() -> None:
     windows = SharedWindows(Sliding(10, 5), Count(), allowed_lateness_ms=2)
     list(windows.advance(17))
     assert windows.add("abc", [4, 5, 16], [0, 0, 0]).late == [0, 1]  # 5 was in [5, 15), which waited until 17
@@ -347,7 +347,7 @@ def test_one_bad_clock_does_not_move_time_far() -> None:
         assert generator.tick(1_000) == 61_000
     generator = Periodic(lag_ms=5, interval_ms=10)
     assert generator.tick(0) is None
-    assert generator.next_tick_ms is None  # nobody need wake up for nothing
+    assert generator.next_tick_ms is None  # no useless timer
     generator.observe([7, 3], [0, 0])
     assert generator.next_tick_ms == 10
     assert generator.tick(9) is None
@@ -364,7 +364,7 @@ NOW = 1_800_000_000_000
         ([0, *range(NOW, NOW + 20)], NOW + 19),
         ([NOW, 0, *range(NOW, NOW + 20)], NOW + 19),
         ([0, *[NOW, 2 * NOW, NOW] * 20], 61 * 1_000),  # they do not agree
-        ([0, *range(NOW, NOW + 6), 900, *range(NOW, NOW + 20)], 900 + 26 * 1_000),  # somebody agrees with the first
+        ([0, *range(NOW, NOW + 6), 900, *range(NOW, NOW + 20)], 900 + 26 * 1_000),  # a row is near the first
         ([NOW, *[2 * NOW] * 7, NOW + 1, *[2 * NOW] * 20], NOW + 27 * 1_000),
     ],
 )

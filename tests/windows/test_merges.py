@@ -37,15 +37,15 @@ from .streams import columns
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.integers(0, 99)), max_size=12), st.data())
-def test_rows_of_windows_that_share_nothing_are_in_the_order_of_their_coming(told: list[Any], data: Any) -> None:
+def test_rows_of_windows_that_share_nothing_are_in_the_order_of_their_coming(added: list[Any], data: Any) -> None:
     windows = PlainWindows(Sliding(10, 3), Fold(list, lambda state, row: [*state, row]))
-    rest = told
+    rest = added
     while rest:
         count = data.draw(st.integers(1, len(rest)))
         windows.add(*columns(rest[:count]))
         rest = rest[count:]
     for one in windows.advance(FAR):
-        assert one.result == [value for key, at, value in told if key == one.key and at in one.window]
+        assert one.result == [value for key, at, value in added if key == one.key and at in one.window]
 
 
 @given(
@@ -54,14 +54,14 @@ def test_rows_of_windows_that_share_nothing_are_in_the_order_of_their_coming(tol
     st.sampled_from([(10, 3), (10, 5), (12, 1), (7, 4), (30, 10)]),
 )
 def test_states_are_joined_slice_by_slice_whenever_their_rows_came(
-    told: list[tuple[int, int]], marks: list[int], size: tuple[int, int]
+    added: list[tuple[int, int]], marks: list[int], size: tuple[int, int]
 ) -> None:
     """Whether a window has fired meanwhile or not must not be seen in another one."""
     assigner = Sliding(*size)
     windows = SharedWindows(assigner, Collect())
     here: list[tuple[int, int]] = []
     fired = []
-    for at, (timestamp, value) in enumerate(told):
+    for at, (timestamp, value) in enumerate(added):
         if not windows.add_one("k", timestamp, value).late:
             here.append((timestamp, value))
         if at < len(marks):
@@ -75,18 +75,18 @@ def test_states_are_joined_slice_by_slice_whenever_their_rows_came(
 
 @every_machine
 @given(st.lists(st.floats() | st.integers(-3, 3), min_size=1, max_size=8), st.randoms(use_true_random=False))
-def test_least_and_greatest_do_not_mind_the_order(make: Any, told: list[Any], rng: random.Random) -> None:
+def test_least_and_greatest_do_not_mind_the_order(make: Any, added: list[Any], rng: random.Random) -> None:
     results = set()
     for batched in (True, False):
         windows = make(Combined(least=Min(), most=Max()))
-        shuffled = rng.sample(told, len(told))
+        shuffled = rng.sample(added, len(added))
         if batched:
-            windows.add(["k"] * len(told), [5] * len(told), shuffled)
+            windows.add(["k"] * len(added), [5] * len(added), shuffled)
         else:
             for value in shuffled:
                 windows.add_one("k", 5, value)
         results |= {(one.result["least"] + 0.0, one.result["most"] + 0.0) for one in windows.advance(FAR)}
-    seen = [value for value in told if value == value]
+    seen = [value for value in added if value == value]
     expected = (min(seen) + 0.0, max(seen) + 0.0) if seen else (math.nan, math.nan)
     assert {repr(result) for result in results} == {repr(expected)} or results == {expected}
 
@@ -97,7 +97,7 @@ def cannot(first: int, second: int) -> int:
     return first + second
 
 
-def test_a_merge_that_fails_is_told_by_its_windows() -> None:
+def test_a_merge_that_fails_is_reported_by_its_windows() -> None:
     windows = SharedWindows(Sliding(10, 5), Fold(lambda: 0, lambda state, row: state + row, merge=cannot))
     windows.add("abab", [1, 1, 6, 6], [7, 1, 1, 1])
     fired = [(one.window.start, one.key, one.result, str(one.error)) for one in windows.advance(FAR)]
@@ -236,9 +236,9 @@ def test_a_merge_may_return_one_of_two() -> None:
 
 
 @given(st.lists(st.sampled_from("abcdefgh") | st.none() | st.integers(0, 3), max_size=40), st.integers(1, 9))
-def test_the_most_frequent_are_those_of_all(told: list[Any], k: int) -> None:
+def test_the_most_frequent_are_those_of_all(added: list[Any], k: int) -> None:
     windows = PlainWindows(Tumbling(10), TopK(k))
-    windows.add([0] * len(told), [1] * len(told), told)
-    pairs = [(value, told.count(value)) for value in in_order(set(told))]
+    windows.add([0] * len(added), [1] * len(added), added)
+    pairs = [(value, added.count(value)) for value in in_order(set(added))]
     expected = sorted(pairs, key=lambda pair: -pair[1])[:k]
-    assert [one.result for one in windows.advance(10)] == [expected] * bool(told)
+    assert [one.result for one in windows.advance(10)] == [expected] * bool(added)

@@ -219,11 +219,13 @@ def differs(kind: str, seed: int) -> bool:
     st.lists(st.lists(st.integers(-500, 500) | st.integers(400, 420), max_size=5), max_size=12),
     st.none() | st.integers(1, 50),
 )
-def test_a_batch_is_as_its_rows_and_a_row_moves_it_by_its_bound(told: list[list[int]], bound: int | None) -> None:
+def test_a_batch_is_as_its_rows_and_a_row_moves_it_by_its_bound(
+    given_batches: list[list[int]], bound: int | None
+) -> None:
     batches, rows = MaxTimestamp(bound), MaxTimestamp(bound)
     seen: list[int] = []
     jumps = 0
-    for timestamps in told:
+    for timestamps in given_batches:
         batches.observe(timestamps)
         for timestamp in timestamps:
             before = rows.ms

@@ -210,7 +210,7 @@ def test_a_tuple_is_released_with_its_last_window() -> None:
     assert windows.released() == [1]
     list(windows.advance(630))
     assert windows.released() == [2]
-    assert windows.rows == 1  # it may be heard of once more, as one that has expired
+    assert windows.rows == 1  # it may be reported once more, as an expired row
     list(windows.advance(640))
     assert windows.rows == 0
 

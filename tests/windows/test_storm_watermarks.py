@@ -245,7 +245,7 @@ def test_limits_below_one() -> None:
     "3 fails; 1 and 2 stay",
     "There is no cache, as in the row above",
 )
-def test_more_than_there_is_room_for() -> None:
+def test_more_rows_than_the_limit() -> None:
     buffered = BufferedCounts(Counts(5), max_rows=2)
     incremental = PlainWindows(Tumbling(10), Count(), max_states=2)
     for taken in (buffered.add([None] * 3, [1, 2, 3]), incremental.add([1, 2, 3], [0, 0, 0], [1, 2, 3])):

@@ -85,7 +85,7 @@ def test_rows_whose_order_is_not_known_are_not_behind_each_other() -> None:
     assert made.due_watermark(0) == 50
 
 
-class Told:
+class ClockedWindows:
     """Plain windows, fed by what a clock says."""
 
     def __init__(self, kind: str, size: int, slide: int, offset: int, lateness: int) -> None:
@@ -129,12 +129,12 @@ def test_any_batches_give_what_rows_give_one_by_one(
     turns: int,
     unchecked: bool,
 ) -> None:
-    """What fires, and what is late, is what windows say that are told the time before each row."""
+    """Fired and late rows are those of windows that get the time before each row."""
     slide = size if kind == "tumbling" else min(slide, size)
     windows: Any = Session(size) if kind == "session" else Sliding(size, slide, offset)
     limits = {"lag_ms": lag, "allowed_lateness_ms": lateness, "max_advance_ms": bound}
     followed, stepped = clock(windows, **limits), clock(windows, exact=True, **limits)
-    ours, plain = (Told(kind, size, slide, offset, lateness) for _ in range(2))
+    ours, plain = (ClockedWindows(kind, size, slide, offset, lateness) for _ in range(2))
     value = 0
     for number, batch in enumerate(batches):
         rows: list[reference.Row] = [(key, at, value + n) for n, (key, at) in enumerate(batch)]

@@ -128,13 +128,13 @@ class Own(WindowedBolt):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: WindowedBolt(Tumbling(1_000), Count(), timestamp="at", times="utc"), 'give "ms"'),  # type: ignore[arg-type]
         (lambda: WindowedBolt(Counts(2), Count(), times="datetime"), "numbers of rows"),
         (Own, r"to_datetime\(window.start\) gives a datetime"),
     ],
 )
-def test_what_cannot_be_is_said_when_the_topology_is_built(make: Any, told: str) -> None:
-    with pytest.raises(TopologyError, match=told):
+def test_what_cannot_be_is_said_when_the_topology_is_built(make: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         built(make())
