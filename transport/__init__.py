@@ -1,4 +1,4 @@
-"""Bytes between processes: the seam of the network, and what makes a connection over it lose nothing.
+"""Bytes between processes: the network, which is a seam, and links over it that lose nothing.
 
 exchange (segments, credit) ─ send queue (control, data) ─ link (one per peer) ─ sequence ─ Connection ─ Network
 """
@@ -166,7 +166,7 @@ __all__ = [
 
 
 _LAZY = {
-    # Libraries that take long to load, or need not be installed: for who speaks to other processes, or makes keys.
+    # These import libraries that are slow to load or optional.
     "WebSocketNetwork": "net.websockets",
     "Issued": "net.certificates",
     "new_authority": "net.certificates",

@@ -1,4 +1,4 @@
-"""What can go wrong between two processes."""
+"""Errors between two processes."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from ..runtime import AiostormError
 
 
 class NetworkError(AiostormError, ConnectionError):
-    """The network cannot do it now: nobody listens at the address, it is not reached, or it is taken."""
+    """The network cannot do this now: there is no listener at the address, or it cannot be reached, or it is taken."""
 
 
 class ConnectionLostError(NetworkError):
-    """This connection is over: closed by either side, cut, or the peer is gone. A new one may be tried."""
+    """This connection is over: closed by either side, cut, or the peer has ended. A new one may be opened."""
 
 
 class FrameTooLargeError(AiostormError, ValueError):
-    """A frame is larger than a connection carries. Cut it up: the connection is as it was."""
+    """A frame is larger than a connection carries. Split it; the connection is not affected."""
 
 
 class ProtocolError(NetworkError):
-    """A frame came that no peer of this version sends. End the connection; what it says cannot be relied on."""
+    """A frame has arrived that no peer of this version sends. The connection must be closed."""
 
 
 class AuthenticationError(NetworkError):
-    """Who is at the other end has not proved to belong to the cluster, or does not believe that we do."""
+    """The peer has not proved that it belongs to the cluster, or has refused our proof."""
 
 
 class ExposedError(AiostormError):
-    """An address that other machines can reach, without what protects it. Nothing listens there, nothing was sent."""
+    """Other machines can reach an address that is not protected. Nothing listens there, and nothing was sent."""
 
 
 class CredentialsError(AiostormError, ValueError):
-    """A token, a certificate or a key cannot be used. It says which and why, and nothing of what is in them."""
+    """A token, a certificate or a key cannot be used. The text says which and why, without their content."""
 
 
 class LinkClosedError(NetworkError):
-    """The link was closed, here: nothing is sent over it any more."""
+    """The link was closed in this process: nothing is sent over it any more."""
 
 
 class LinkSupersededError(NetworkError):
-    """Another process has this one's name, and the peer has taken it for the later one. This process must end."""
+    """Another, newer process has this one's name, and the peer is linked to it. This process must end."""
 
 
 class UnreadableError(ProtocolError):
-    """Bytes came that are no value in this process: not of the format, beyond its limits, or of an unknown record."""
+    """Received bytes are not a value in this process: wrong format, beyond the limits, or an unknown record."""
 
 
 class RecordError(AiostormError, TypeError):
@@ -53,7 +53,7 @@ class RecordError(AiostormError, TypeError):
 class UnsendableError(AiostormError, TypeError):
     """A value that cannot be sent to another process. The message says which, where it is, and what to do.
 
-    `path` is its place inside of what was sent (`[3]['when']`); `offset` the place of the first row, where rows were.
+    `path` is its place inside the sent value (`[3]['when']`); `offset` the position of the first bad row, for rows.
     """
 
     def __init__(self, reason: str, path: str = "", *, where: str = "", offset: int | None = None) -> None:
@@ -64,27 +64,27 @@ class UnsendableError(AiostormError, TypeError):
         super().__init__(f"{place}: {reason}" if place else reason)
 
     def inside(self, step: str) -> UnsendableError:
-        """The same, seen from one container further out."""
+        """The same error, with the step into the container that is one level further out."""
         return UnsendableError(self.reason, step + self.path)
 
 
 class PeerLostError(NetworkError):
-    """The process that a ref leads to is not linked, is gone, or has begun a new life.
+    """The process that a ref leads to is not linked, has ended, or was restarted.
 
-    What it was asked may or may not have been done, unless the text says that it was not sent.
+    A question may or may not have been handled, unless the text says that it was not sent.
     """
 
 
 class NoSuchActorError(MailboxClosedError):
-    """The other process has no such actor, or it is not for others. Offer it there: `node.offer(name, ref)`."""
+    """The other process has no such actor, or does not offer it. Offer it there: `node.offer(name, ref)`."""
 
 
 class NotHereError(AiostormError):
-    """Only the actor's own process can do that. Send it a message that asks it to."""
+    """Only the actor's own process can do this. Send the actor a message that asks for it."""
 
 
 class RemoteFailureError(AiostormError):
-    """What an actor of another process raised: its `kind` (the name of the error's type) and its text."""
+    """The error that an actor of another process raised: its `kind` (the name of the type) and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}" if text else kind)

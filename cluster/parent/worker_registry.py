@@ -141,7 +141,7 @@ class WorkerRegistry:
             self.address = await self.node.listen(self._backend.address)
             self._spawner = self._backend.spawner(self._on_line, self.node)
             self.node.on_peer(self._on_peer_started)
-            self.node.on_pulse(self._on_pulse)
+            self.node.on_pulse(self._on_heartbeat)
             self.node.on_lost(self._on_link_failed)
             self._stack = stack.pop_all()
 
@@ -296,8 +296,8 @@ class WorkerRegistry:
         else:
             self.node.link(peer)
 
-    def _on_pulse(self, peer: str, process: int) -> None:
-        """A PULSE of a remote worker whose event loop is blocked by user code."""
+    def _on_heartbeat(self, peer: str, process: int) -> None:
+        """A heartbeat of a remote worker whose event loop is blocked by user code."""
         child, listener = self._remote.get(peer), self._listeners.get(peer)
         if child is not None and child.pid == process and listener is not None:
             listener.on_alive()

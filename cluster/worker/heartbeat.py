@@ -4,7 +4,7 @@
     thread:                      late: a heartbeat, each second … 30 s: no more ─► its lease is over
 
 1. The heartbeats of a child are lines on its standard error, which its parent reads. A remote worker sends them over a
-   connection of the thread's own (a PULSE, see transport's pending connections), open while there is something to send.
+   connection of the thread's own (see transport's pending connections), open while there is something to send.
 2. In a frozen process (SIGSTOP, a machine that hangs) no thread runs: the heartbeats stop at once.
 3. A loop that is blocked for `limit_s` counts as frozen: a long computation cannot be told from an endless one. Code
    that blocks longer belongs in a component with `blocking = True`.
@@ -26,7 +26,7 @@ from typing import Final, Protocol
 from ...runtime import LIVENESS, AiostormError
 from ...transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
 from ..messages import PARENT, WORKER
-from .log import PULSE
+from .log import HEARTBEAT_MARK
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -57,7 +57,7 @@ class PipeHeartbeatSender:
 
     def send(self) -> bool:
         try:
-            os.write(self._fd, f"{PULSE}\n".encode())
+            os.write(self._fd, f"{HEARTBEAT_MARK}\n".encode())
         except OSError:  # the parent has ended, and this process will
             return False
         return True

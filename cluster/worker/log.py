@@ -5,7 +5,7 @@
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
 1. Each line of a record (a traceback has many) is marked, so that lines of several processes can be told apart.
-2. A line that consists of PULSE is a heartbeat, and is not shown (see heartbeat).
+2. A line that consists of HEARTBEAT_MARK is a heartbeat, and is not shown (see heartbeat).
 3. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
 4. The output of a worker never reaches the parent's standard output, which contains results only.
 5. The last lines of each worker are kept, for the error that says why it ended.
@@ -24,7 +24,7 @@ from ...runtime import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 
-PULSE: Final = "\x05"
+HEARTBEAT_MARK: Final = "\x05"
 _MARK, _END = "\x1e", "\x1f"
 KEPT: Final = 20
 
@@ -37,7 +37,7 @@ class WorkerLog:
 
     def line(self, line: ChildLine) -> None:
         """A worker has printed a line."""
-        text = line.text.removesuffix(PULSE)
+        text = line.text.removesuffix(HEARTBEAT_MARK)
         if not text and line.text:
             return
         level, where = logging.INFO, line.name
@@ -61,7 +61,7 @@ class WorkerLog:
 
 def plain_line(text: str) -> str:
     """A line without its prefix; empty for a heartbeat."""
-    text = text.removesuffix(PULSE)
+    text = text.removesuffix(HEARTBEAT_MARK)
     if not text.startswith(_MARK):
         return text
     head, _, line = text[1:].partition(_END)

@@ -1,9 +1,9 @@
-"""What Python values are as bytes, and back.
+"""Encodes Python values as bytes, and decodes them.
 
-values.py packs msgpack with the closed table of extensions.py; arrays.py and batches.py are the part of that table for
-NumPy and Arrow, loaded when there is one of them. records.py has the classes that may travel. scan.py checks what has
-come before anything is made of it, sizes.py what is sent before it is copied; numbers.py packs lists of integers.
-payloads.py says what a link carries, by kind.
+values.py encodes msgpack with the closed table of extensions.py; arrays.py and batches.py are the part of that table
+for NumPy and Arrow, imported when needed. records.py has the classes that may be sent. scan.py checks received bytes
+before they are decoded, sizes.py values before they are copied; numbers.py encodes lists of integers. payloads.py has
+the kinds of payloads of a link.
 """
 
 from .numbers import pack_numbers, pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small

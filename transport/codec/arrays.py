@@ -1,12 +1,12 @@
-"""Arrays: NumPy arrays and scalars as bytes. This half of the table is loaded when one is there.
+"""Arrays: NumPy arrays and scalars as bytes. Imported when there is one.
 
     array    length of dtype 1, dtype (`<f8`), dimensions 1, each dimension 8, the elements in C order
     scalar   length of dtype 1, dtype, the element; of a str_ (`U`) its UTF-8, of a bytes_ (`S`) itself
 
-1. The dtype is one of a few by a pattern, and never becomes an object dtype; its length, the shape and the number of
-   bytes agree before NumPy sees any of them.
-2. What comes is what an array of that dtype may hold: a bool is 0 or 1, a character is one of Unicode.
-3. An array comes in C order, writable, with memory of its own.
+1. The dtype must match a pattern, and is never an object dtype; its length, the shape and the number of bytes are
+   compared before NumPy gets them.
+2. The content is checked, too: a bool is 0 or 1, a character is one of Unicode.
+3. A decoded array is in C order, writable, with its own memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DTYPE: Final = re.compile(
 
 
 def encode_array(value: Array) -> bytes:
-    """An array. UnfitError for dtypes that are not of the pattern."""
+    """Encode an array. UnfitError for other dtypes."""
     kind = _dtype_name(value.dtype)
     if value.ndim > MAX_DIMENSIONS:
         raise UnfitError(f"an array of {value.ndim} dimensions cannot be sent: at most {MAX_DIMENSIONS}")
@@ -40,7 +40,7 @@ def encode_array(value: Array) -> bytes:
 
 
 def decode_array(data: bytes) -> Array:
-    """An array that came. ValueError and the like if it is none."""
+    """Decode an array. ValueError and the like if it is malformed."""
     kind, at = _dtype(data)
     (dimensions,) = struct.unpack_from("!B", data, at)
     if dimensions > MAX_DIMENSIONS:
@@ -55,7 +55,7 @@ def decode_array(data: bytes) -> Array:
 
 
 def encode_scalar(value: Any) -> bytes:
-    """A scalar. UnfitError for types that are not of the pattern."""
+    """Encode a scalar. UnfitError for other types."""
     kind = type(value)
     if kind is np.str_:
         return b"\1U" + _utf8(value)
@@ -70,7 +70,7 @@ def encode_scalar(value: Any) -> bytes:
 
 
 def decode_scalar(data: bytes) -> Any:
-    """A scalar that came."""
+    """Decode a scalar."""
     if data[:2] == b"\1U":
         return np.str_(data[2:].decode())
     if data[:2] == b"\1S":
@@ -85,7 +85,7 @@ def decode_scalar(data: bytes) -> Any:
 
 def _utf8(text: Any) -> bytes:
     try:
-        found: bytes = str.encode(text)  # str(text) would lose what ends in NUL
+        found: bytes = str.encode(text)  # str(text) would drop NULs at the end
         return found
     except UnicodeEncodeError as error:
         raise UnfitError("a numpy.str_ with lone surrogates cannot be sent: send str(value)") from error

@@ -1,15 +1,15 @@
-"""Batches: an Arrow RecordBatch as bytes: Arrow's IPC stream format, checked. Loaded when there is one.
+"""Batches: an Arrow RecordBatch as bytes, in Arrow's IPC stream format, checked. Imported when there is one.
 
     schema message, dictionary messages, one record batch message, end of stream
 
-1. What comes is inspected before Arrow reads it: nothing compressed (a small frame may become gigabytes), no extension
-   types (their classes may run code), one batch, nothing behind it.
-2. Then Arrow validates all of it: offsets, UTF-8, indices into dictionaries.
-3. What its rows may need is bounded by what came: no more rows, and no more values of an inner column, than the frame
-   has bits; a dictionary's values are at most MAX_EXPANDED_BYTES when each row has its own. Types whose rows may share
-   memory in other ways (views, run-end encoding, unions) are not of the table.
-4. Who sends asks the same questions: what is refused here is an UnsendableError there. Types are looked at before
-   anything is copied; how much it is, by who cuts it (see sizes, and segments).
+1. Received bytes are inspected before Arrow reads them: no compression (a small frame may become gigabytes), no
+   extension types (their classes may run code), one batch, and no bytes after it.
+2. Then Arrow validates everything: offsets, UTF-8, indices into dictionaries.
+3. The memory of its rows is limited by the bytes: no more rows, and no more values of an inner column, than the frame
+   has bits; a dictionary's values have at most MAX_EXPANDED_BYTES if written out for each row. Types whose rows may
+   share memory in other ways (views, run-end encoding, unions) are refused.
+4. The sender makes the same checks: what is refused here is an UnsendableError there. Types are checked before anything
+   is copied; the sender that splits a batch checks its size (see sizes, and segments).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 
 
 def encode_batch(batch: Any) -> bytes:
-    """A batch. UnfitError for types that are not of the table."""
+    """Encode a batch. UnfitError for types that are refused."""
     try:
         if _EXTENSION in batch.schema.serialize().to_pybytes():
             raise ValueError("an extension type: cast it to its storage type")
@@ -53,7 +53,7 @@ def encode_batch(batch: Any) -> bytes:
 
 
 def decode_batch(data: bytes) -> Any:
-    """A batch that came. ValueError and the like if it is none."""
+    """Decode a batch. ValueError if it is malformed."""
     try:
         return _decode(pa.py_buffer(data))
     except (pa.ArrowException, OSError, StopIteration, NotImplementedError, struct.error) as error:
@@ -101,7 +101,7 @@ def _messages(source: Any) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Does the flatbuffer `Message` hold a record batch with a `compression`?
+    """Does the flatbuffer `Message` contain a record batch with a `compression`?
 
     Message: field 1 type of the header, 2 header. DictionaryBatch: field 1 data. RecordBatch: field 3 compression.
     """
@@ -121,7 +121,7 @@ def _is_compressed(message: bytes) -> bool:
 
 
 def _field(message: bytes, table: int, index: int) -> int:
-    """Where a field of a flatbuffer's table is; 0 if it is not there."""
+    """The position of a field of a flatbuffer's table; 0 if it is missing."""
     vtable = table - struct.unpack_from("<i", message, table)[0]
     if vtable < 0:
         raise ValueError("a flatbuffer that points out of itself")
@@ -182,7 +182,7 @@ _FLAT: Final = (
 
 
 def _expanded(column: Any, limit: int) -> int:
-    """How many bytes the values of its dictionaries are, row by row. ValueError if anything has more than `limit`."""
+    """The bytes of its dictionaries' values, written out by row. ValueError for more than `limit` values."""
     if len(column) > limit:
         raise ValueError(f"{len(column)} values in a frame of {limit // 8} bytes")
     kind = column.type
@@ -198,7 +198,7 @@ def _expanded(column: Any, limit: int) -> int:
 
 
 def _dictionary_bytes(column: Any) -> int:
-    import pyarrow.compute as compute  # takes a while, and few batches have dictionaries
+    import pyarrow.compute as compute  # slow to import, and few batches have dictionaries
 
     functions: Any = compute
     kind = column.type.value_type

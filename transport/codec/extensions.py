@@ -1,4 +1,4 @@
-"""Extensions: the closed table of what travels beyond msgpack's own types. Each is a code and some bytes.
+"""Extensions: the closed table of types that msgpack does not have. Each is a code and some bytes.
 
 | code | type | bytes |
 |---|---|---|
@@ -24,8 +24,8 @@
 Numbers are big-endian. A zone is nothing (naive), or 1 and the offset from UTC in microseconds (8, signed), or 2 and
 the key of a time zone (`Europe/Vienna`).
 
-1. What is read is checked to be what would have been written: one value has one form.
-2. Errors are ValueError, TypeError, ArithmeticError, LookupError, struct.error: values.py gives them their name.
+1. Received bytes must be exactly those that this module would write: each value has one encoding.
+2. Errors are ValueError, TypeError, ArithmeticError, LookupError or struct.error; values.py turns them into its own.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ ARRAY, NUMPY_SCALAR, RECORD_BATCH, REF = 17, 18, 19, 20
 
 KNOWN: Final = frozenset(range(1, 21))
 NESTED: Final = frozenset({LIST, DICT, SET, FROZENSET, RECORD})
-"""Those that hold one value of msgpack, in which there may be others."""
+"""Extensions that contain one msgpack value, perhaps with others inside."""
 
 COSTS: Final = tuple({RECORD: 8, ARRAY: 24, NUMPY_SCALAR: 16, RECORD_BATCH: 256}.get(code, 4) for code in range(21))
-"""What one costs to make, in plain values: so that a value of many of them takes no longer than others."""
+"""What an extension costs to decode, in plain values, so that no value takes longer than the limit allows."""
 
 MAX_SAME_HASH: Final = 128
-"""So many members of a set (or keys of a dict) may have one hash: each is compared with all of those before."""
+"""How many members of a set, or keys of a dict, may have one hash, since each is compared with all others."""
 
 _DATETIME: Final = struct.Struct("!HBBBBBIB")
 _DATE: Final = struct.Struct("!HBB")
@@ -66,16 +66,16 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 class UnfitError(ValueError):
-    """This value of a known type has no form in the table: the message says why, and what to send instead."""
+    """A value of a known type cannot be encoded: the message says why, and what to send instead."""
 
 
 def encode_int(value: int) -> bytes:
-    """An int outside of 64 bits."""
+    """Encode an int outside of 64 bits."""
     return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
 
 
 def check_hashes(keys: Collection[Any]) -> None:
-    """ValueError if too many keys have one hash: making a set of them would take for ever."""
+    """ValueError if too many keys have one hash: building a set of them would take extremely long."""
     if len(keys) > MAX_SAME_HASH and max(Counter(map(hash, keys)).values()) > MAX_SAME_HASH:
         raise ValueError(f"more than {MAX_SAME_HASH} members or keys have the same hash")
 
@@ -168,7 +168,7 @@ def _decode_zone(data: bytes) -> dt.tzinfo | None:
 
 
 def zone_of(key: str) -> ZoneInfo:
-    """The time zone of a key. ValueError if there is none, or if it is no key: it becomes the name of a file."""
+    """The time zone with that key. ValueError if there is none, or the key is not valid: it becomes a file name."""
     if not _ZONE_NAME.fullmatch(key):
         raise ValueError(f"{key!r:.80} is no key of a time zone")
     try:

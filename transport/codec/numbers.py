@@ -21,24 +21,24 @@ _WIDTHS: Final = {1: "B", 2: "H", 4: "I"}
 
 
 def pack_numbers(numbers: Iterable[int]) -> bytes:
-    """8 bytes a number. OverflowError for what is not from 0 to 2**64 - 1."""
+    """Encode numbers in 8 bytes each. OverflowError outside of 0 to 2**64 - 1."""
     return _to_bytes(array("Q", numbers))
 
 
 def unpack_numbers(data: Bytes) -> list[int]:
-    """Numbers from 0 to 2**64 - 1. UnreadableError for a part of one."""
+    """Decode numbers of 8 bytes. UnreadableError for another length."""
     if len(data) % 8:
         raise UnreadableError(f"numbers of 8 bytes in {len(data)} bytes")
     return _from_bytes("Q", data)
 
 
 def pack_pairs(pairs: Iterable[tuple[int, int]]) -> bytes:
-    """16 bytes a pair."""
+    """Encode pairs in 16 bytes each."""
     return pack_numbers(chain.from_iterable(pairs))
 
 
 def unpack_pairs(data: Bytes) -> list[tuple[int, int]]:
-    """Pairs of numbers. UnreadableError for a part of one."""
+    """Decode pairs of numbers. UnreadableError for another length."""
     if len(data) % 16:
         raise UnreadableError(f"pairs of 16 bytes in {len(data)} bytes")
     numbers = _from_bytes("Q", data)
@@ -46,7 +46,7 @@ def unpack_pairs(data: Bytes) -> list[tuple[int, int]]:
 
 
 def pack_small(numbers: Sequence[int]) -> bytes:
-    """1, 2 or 4 bytes a number. OverflowError for what is not from 0 to 2**32 - 1."""
+    """Encode numbers in 1, 2 or 4 bytes each. OverflowError outside of 0 to 2**32 - 1."""
     try:
         return bytes(numbers)  # the common case, and three times as fast
     except ValueError:
@@ -54,9 +54,9 @@ def pack_small(numbers: Sequence[int]) -> bytes:
 
 
 def unpack_small(data: Bytes, count: int) -> Sequence[int]:
-    """So many numbers from 0 to 2**32 - 1: how wide they are follows from how many bytes there are."""
+    """Decode `count` numbers of pack_small; the number of bytes gives their width."""
     if len(data) == count:
-        return bytes(data)  # which is a sequence of numbers: nothing need be made of it
+        return bytes(data)  # bytes are a sequence of numbers already
     width, rest = divmod(len(data), count)
     if rest or width not in _WIDTHS:
         raise UnreadableError(f"{count} numbers in {len(data)} bytes")

@@ -4,15 +4,16 @@
 
 | kind | target | body |
 |---|---|---|
-| SEGMENTS | the task that they are for | segments of tuples (exchange/segments.py) |
-| CREDIT | 0 | how much each task of the sender's takes (exchange/credit.py) |
+| SEGMENTS | the receiving task | segments of tuples (exchange/segments.py) |
+| CREDIT | 0 | how much each task of the sender accepts (exchange/credit.py) |
 | TASK | 0 | messages for the control lanes of tasks |
 | ACTOR | 0 | messages between actors |
 | BUNDLE | 0 | several payloads of the other kinds, in their order: an array of them |
 
-1. The header is fixed, the body is msgpack. A kind that is not known is a ProtocolError: versions are agreed on before.
-2. A bundle is what was ready to go at one moment: a frame costs about as much as packing a hundred words. It holds no
-   bundle.
+1. The header has a fixed size, the body is msgpack. An unknown kind is a ProtocolError: both sides have the same
+   version.
+2. A bundle contains the payloads that were ready at one moment, since a frame costs about as much as encoding a hundred
+   words. It contains no other bundle.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PAYLOAD_HEADER_BYTES: Final = _HEADER.size
 
 
 class PayloadKind(enum.IntEnum):
-    """What a payload is about."""
+    """The kind of a payload."""
 
     SEGMENTS = 1
     CREDIT = 2
@@ -44,12 +45,12 @@ _KINDS: Final = {int(kind): kind for kind in PayloadKind}
 
 
 def pack_payload(kind: PayloadKind, target: int, body: bytes) -> bytes:
-    """A payload. `target`: a task id, 0 for none."""
+    """Make a payload. `target`: a task id, 0 for none."""
     return _HEADER.pack(kind, target) + body
 
 
 def unpack_payload(payload: bytes) -> tuple[PayloadKind, int, memoryview]:
-    """Kind, target and body; nothing is copied. ProtocolError if it is none."""
+    """Kind, target and body of a payload, without a copy. ProtocolError if it is malformed."""
     if len(payload) < PAYLOAD_HEADER_BYTES:
         raise ProtocolError(f"a payload of {len(payload)} bytes is cut short")
     number, target = _HEADER.unpack_from(payload)
@@ -60,14 +61,14 @@ def unpack_payload(payload: bytes) -> tuple[PayloadKind, int, memoryview]:
 
 
 def pack_bundle(payloads: Sequence[bytes]) -> bytes:
-    """Several payloads as one; one alone as it is."""
+    """A bundle of several payloads; a single payload stays as it is."""
     if len(payloads) == 1:
         return payloads[0]
     return pack_payload(PayloadKind.BUNDLE, 0, pack_value(tuple(payloads)))
 
 
 def unpack_all(payload: bytes) -> Iterator[tuple[PayloadKind, int, memoryview]]:
-    """The payload; or each of a bundle. ProtocolError, at the first that is none."""
+    """The payload, or each payload of a bundle. ProtocolError at the first malformed one."""
     kind, target, body = unpack_payload(payload)
     if kind is not PayloadKind.BUNDLE:
         yield kind, target, body

@@ -1,16 +1,16 @@
-"""Records: classes that may travel, each under a name that both sides know.
+"""Records: classes whose values may be sent, each under a name that both sides know.
 
     @register_record                   sender: Reading(…) ─▶ name, field, value, field, value … ─▶ receiver: Reading(…)
     @dataclass(frozen=True)
     class Reading: …
 
-1. Nothing arrives as a class that was not registered here: a name in a frame never makes anything be imported.
+1. Only classes registered in this process are made: a name in a frame never causes an import.
 2. One name is one class. The name is `module:qualname` unless another is given; both sides need the same.
-3. What comes must have exactly the class's fields. A dataclass is made by calling the class, so that its checks run;
-   then its fields are as they were sent. A pydantic model is validated again. A NamedTuple is made of its fields.
-4. An Enum's member travels by its name, a Flag by its value.
+3. A record must have exactly the fields of its class. A dataclass is made by calling the class, so that its checks run;
+   its fields are then those that were sent. A pydantic model is validated again. A NamedTuple is made of its fields.
+4. A member of an Enum is sent by its name, a Flag by its value.
 
-Kinds that may be registered: dataclasses, pydantic models, NamedTuples, Enums.
+Classes that may be registered: dataclasses, pydantic models, NamedTuples, Enums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=type)
 
 
 class Record:
-    """A registered class: how one is taken apart and made again."""
+    """A registered class: how its values are taken apart and made again."""
 
     __slots__ = ("cls", "make", "name", "take")
 
@@ -44,7 +44,7 @@ class Record:
         self.cls = cls
         self.name = name
         self.take = take
-        """Fields that were not set by whoever made it (pydantic only), and those that were."""
+        """The fields that were not set when it was made (pydantic only), and those that were."""
         self.make = make
 
 
@@ -59,7 +59,7 @@ def register_record(cls: C, /, name: str | None = None) -> C: ...
 @overload
 def register_record(cls: None = None, /, name: str | None = None) -> Callable[[C], C]: ...
 def register_record(cls: C | None = None, /, name: str | None = None) -> C | Callable[[C], C]:
-    """Let values of a class travel to other processes. Also a decorator, with or without `(name=…)`.
+    """Allow values of a class to be sent to other processes. Also a decorator, with or without `(name=…)`.
 
     For dataclasses, pydantic models, NamedTuples and Enums. Every process that sends or receives one registers it
     under the same name (default: `module:qualname`): usually by importing the module that defines it. Registering it
@@ -95,18 +95,18 @@ def _register(cls: type, name: str) -> None:
 
 
 def record_named(name: str) -> type | None:
-    """The class that has this name."""
+    """The class registered under this name."""
     found = _BY_NAME.get(name)
     return found.cls if found is not None else _ENUM_NAMES.get(name)
 
 
 def record_of(cls: type) -> Record | None:
-    """How values of this class travel, if it is registered (and no Enum)."""
+    """The record of a class, if it is registered and no Enum."""
     return _BY_CLASS.get(cls)
 
 
 def make_record(name: str, unset: Pairs, fields: Pairs) -> Any:
-    """A record that came. UnreadableError if the name is not known here, or its fields are others."""
+    """Make a received record. UnreadableError if its name is not registered here, or its fields differ."""
     record = _BY_NAME.get(name)
     if record is None:
         raise _unknown(name)
@@ -114,12 +114,12 @@ def make_record(name: str, unset: Pairs, fields: Pairs) -> Any:
         return record.make(unset, fields)
     except UnreadableError:
         raise
-    except Exception as error:  # the class's own checks: whatever they raise, it is no record
+    except Exception as error:  # any error of the class's own checks
         raise UnreadableError(f"a {name} came that its class refuses: {type(error).__qualname__}") from error
 
 
 def encode_enum(member: enum.Enum) -> bytes | None:
-    """A member of an Enum as bytes; None if it is not registered."""
+    """Encode a member of an Enum; None if the Enum is not registered."""
     name = _ENUMS.get(type(member))
     if name is None:
         return None
@@ -128,7 +128,7 @@ def encode_enum(member: enum.Enum) -> bytes | None:
 
 
 def decode_enum(data: bytes) -> enum.Enum:
-    """A member that came. UnreadableError if Enum or member are not known here."""
+    """Decode a member of an Enum. UnreadableError if Enum or member are not known here."""
     name, _, shown = data.decode().partition("\0")
     cls = _ENUM_NAMES.get(name)
     if cls is None:
@@ -143,7 +143,7 @@ def decode_enum(data: bytes) -> enum.Enum:
 
 
 def advice(cls: type) -> str:
-    """Why values of a class that is not in the table cannot be sent, and what to do."""
+    """The error text for a class that cannot be sent: why, and what to do."""
     shown = f"a value of type {cls.__module__}.{cls.__qualname__} cannot be sent to another process"
     if issubclass(cls, enum.Enum) or dataclasses.is_dataclass(cls) or _is_model(cls) or _is_named_tuple(cls):
         return f"{shown}: register the class, in every process, with aiostorm.register_record({cls.__qualname__})"
@@ -217,7 +217,7 @@ def _dataclass(cls: Any, name: str) -> Record:
     def make(unset: Pairs, fields: Pairs) -> Any:
         _same_fields(name, expected, fields)
         made = cls(**{field: fields[field] for field in given}) if called else object.__new__(cls)
-        if exact:  # a __post_init__ may have changed what it was given, a second time
+        if exact:  # a __post_init__ may have changed the fields a second time
             for field, value in fields.items():
                 object.__setattr__(made, field, value)
         return made
@@ -257,7 +257,7 @@ def _model(cls: Any, name: str) -> Record:
 
 
 def _input_key(cls: Any, field: str, info: Any) -> str:
-    """The key by which the model takes a field."""
+    """The keyword by which the model accepts a field."""
     config = cls.model_config
     alias = info.validation_alias
     if alias is None or config.get("populate_by_name") or config.get("validate_by_name"):

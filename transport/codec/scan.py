@@ -1,11 +1,11 @@
-"""Scan: is it sound msgpack, not too deep, and not too much? Asked before anything is made of it.
+"""Scan: is this sound msgpack, not too deep, with not too many values? Checked before decoding.
 
-1. Nothing is allocated but the stack of open containers: at most `max_depth` and an extension for each.
-2. What it passes is one value, complete, with nothing behind it: lengths fit, types are of the table. So what decodes
-   it allocates no more than there is: an array that says it has 4 billion items has them, or is refused here.
-3. The extensions that hold values (extensions.NESTED) are looked into: they count like what they hold.
+1. It allocates only the stack of open containers: at most `max_depth`, and an extension for each.
+2. It accepts exactly one complete value without further bytes: lengths fit, extension types are in the table. So
+   decoding allocates no more than the bytes contain: an array that claims 4 billion items has them, or is refused here.
+3. Extensions that contain values (extensions.NESTED) are scanned, too, and count like their values.
 
-Why: 1 MiB of nested empty arrays is a hundred times its size as Python objects, and nesting is what makes C stacks end.
+Why: 1 MiB of nested empty arrays is a hundred times as large as Python objects, and deep nesting overflows C stacks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MAX_DEPTH: Final = 32
 """How deep containers may be nested in one value."""
 
 MAX_ITEMS: Final = 250_000
-"""How many values one value may consist of. A map counts for two, an extension for more (extensions.COSTS):
-as they cost to make."""
+"""How many values one value may consist of. A map counts as two, an extension as more (extensions.COSTS), by the
+cost of decoding."""
 
 CHECKED_BYTES: Final = MAX_ITEMS // 3
-"""What is shorter has no more: no extension costs more than three for each of its bytes."""
+"""Shorter bytes cannot exceed the limit: no extension counts more than three for each of its bytes."""
 
 
 def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = MAX_ITEMS) -> int:
-    """How many values there are (see MAX_ITEMS). UnreadableError if it is not exactly one value within the limits."""
+    """The number of values (see MAX_ITEMS). UnreadableError if this is not exactly one value within the limits."""
     try:
         return _scan(data, max_depth, max_items)
     except IndexError:
@@ -79,7 +79,7 @@ def _scan(data: bytes | memoryview, max_depth: int, max_items: int) -> int:
 
 
 def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int, int]:
-    """What has no fixed size: where to go on, values inside or -1, end of an extension with a value or 0, cost."""
+    """For a value without a fixed size: the next position, values inside or -1, end of an extension or 0, cost."""
     if head < 0x90:
         return at + 1, 2 * (head & 15), 0, 1
     if head < 0xA0:
@@ -103,13 +103,13 @@ def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int, 
     at += 1
     if code not in NESTED:
         return at + size, -1, 0, COSTS[code]
-    if not (0x90 <= data[at] <= 0x9F or 0xDC <= data[at] <= 0xDD):  # so each has its own depth
+    if not (0x90 <= data[at] <= 0x9F or 0xDC <= data[at] <= 0xDD):  # an array, so that each has its own depth
         raise UnreadableError(f"extension type {code} holds no array")
     return at, 1, at + size, COSTS[code]
 
 
 def _steps() -> tuple[int, ...]:
-    """The size of what begins with each byte, head included; 0: it says so itself, or it holds others."""
+    """The size of a value by its first byte; 0: the value contains its size, or other values."""
     steps = [0] * 256
     for head in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
         steps[head] = 1

@@ -1,8 +1,8 @@
-"""Sizes: what is too large to be sent is found before it is copied. A gigabyte would hold the loop, again and again.
+"""Sizes: values that are too large to be sent are found before they are copied. A gigabyte would block the event loop.
 
-1. Looked at are texts, bytes, arrays and Arrow's batches, one by one, and the length of containers: all that can be
-   large in one piece. Many small ones are counted when they are packed (see values, and scan).
-2. A frame holds none that is larger than a frame. What goes in pieces (results) may be larger.
+1. Texts, bytes, arrays and Arrow batches are checked one by one, and the lengths of containers: all that can be large
+   as a single object. Many small values are counted when they are encoded (see values, and scan).
+2. No value in a frame may be larger than a frame. Values that are sent in pieces (results) may be larger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..net.network import MAX_FRAME_BYTES
 from .scan import MAX_ITEMS
 
 PIECEWISE_BYTES: Final = 1024 * 1024 * 1024
-"""Of what goes in pieces."""
+"""The limit for values that are sent in pieces."""
 
 _SMALL: Final = frozenset({type(None), bool, int, float})
 
@@ -26,15 +26,15 @@ _SIZED: Final = frozenset({str, bytes, bytearray})
 _KNOWN: Final = _SMALL | _SIZED
 
 _UNFIT: Final = (ValueError, TypeError, NotImplementedError)
-"""What Arrow raises of types that it cannot measure. They are not sent either."""
+"""Arrow's errors for types that it cannot measure, which are not sendable either."""
 
 
 _most: ContextVar[tuple[int, int]] = ContextVar("_most", default=(MAX_ITEMS, MAX_FRAME_BYTES))
-"""Values in a container, bytes in a value: of what is packed now. Each thread has its own."""
+"""The limits for the value being packed: values in a container, bytes in a value. Each thread has its own."""
 
 
 def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, int]:
-    """What may have more values than a frame may is for pieces. What held before: give it back to `allow`."""
+    """Limits for `max_items`: more values than a frame allows are for pieces. Returns the old ones, for `allow`."""
     before = _most.get()
     if max_items != MAX_ITEMS or max_bytes != MAX_FRAME_BYTES:
         allow((max_items, max_bytes if max_items == MAX_ITEMS else PIECEWISE_BYTES))
@@ -42,12 +42,12 @@ def allow_for(max_items: int, max_bytes: int = MAX_FRAME_BYTES) -> tuple[int, in
 
 
 def allow(most: tuple[int, int]) -> None:
-    """From now on, in this thread."""
+    """Set the limits of this thread."""
     _most.set(most)
 
 
 def check_length(container: Sized) -> None:
-    """UnsendableError if it holds more than a receiver takes."""
+    """UnsendableError if a container has more values than a receiver accepts."""
     most_items, _ = _most.get()
     if len(container) > most_items:
         raise UnsendableError(
@@ -56,7 +56,7 @@ def check_length(container: Sized) -> None:
 
 
 def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
-    """UnsendableError, with its `offset`, if one of them is larger than a frame. `kinds`: their types, if known."""
+    """UnsendableError with the `offset` of a value that is larger than a frame. `kinds`: the types, if known."""
     if kinds is None:
         kinds = set(map(type, values))
     if kinds <= _SMALL:
@@ -81,13 +81,13 @@ def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
 
 
 def check_size(value: Any) -> None:
-    """The same of one."""
+    """As `check_sizes`, for one value."""
     if size_of(value) > _most.get()[1]:
         check_sizes((value,))
 
 
 def size_of(value: Any) -> int:
-    """Of what is one piece of memory, or a batch of columns; of all else 0. A str has at least as many bytes."""
+    """The size of a value in one piece of memory, or of a batch; 0 for others. A str has at least as many bytes."""
     kind = type(value)
     if kind in _SIZED:
         return len(value)
@@ -97,7 +97,7 @@ def size_of(value: Any) -> int:
 
 
 def batch_bytes(batch: Any) -> int:
-    """What a RecordBatch takes when it is packed, at least. Nothing is copied.
+    """A lower bound of the encoded size of a RecordBatch, without copying it.
 
     Arrow knows it exactly, but for dictionaries. Of those, and what they stand in, a quarter is sure: what is held may
     have bitmaps that are not packed.
@@ -112,14 +112,14 @@ def batch_bytes(batch: Any) -> int:
 
 
 def largest_column(batch: Any) -> tuple[str, int]:
-    """The name of the column that takes most, and what that is in bytes. ("", 0): there is none."""
+    """The name and size in bytes of the largest column; ("", 0) if there is none."""
     sizes = zip(batch.schema.names, map(_column_bytes, batch.columns), strict=True)
     return max(sizes, key=lambda found: found[1], default=("", 0))
 
 
 def _columnar() -> tuple[type | None, ...]:
-    """NumPy's arrays and Arrow's batches. A value of theirs exists only once its module is imported."""
-    # Another thread may be importing the module: it is in sys.modules then, and has no such name yet.
+    """The types of NumPy's arrays and Arrow's batches, if the modules are imported."""
+    # Another thread may be importing the module: it is in sys.modules already, but incomplete.
     return (
         getattr(sys.modules.get("numpy"), "ndarray", None),
         getattr(sys.modules.get("pyarrow"), "RecordBatch", None),

@@ -1,19 +1,19 @@
-"""Values: what Python values are as bytes, and back. msgpack, with a closed table of further types.
+"""Values: Python values as bytes, and back: msgpack with a closed table of further types.
 
-    pack_value ─▶ walk: exact types only, containers msgpack has no form for become extensions ─▶ msgpack
-    unpack_value ─▶ scan: sound, not too deep, not too much ─▶ msgpack ─▶ extensions, records
+    pack_value ─▶ walk: exact types only; containers that msgpack does not have become extensions ─▶ msgpack
+    unpack_value ─▶ scan: sound, not too deep, not too many values ─▶ msgpack ─▶ extensions, records
 
-1. What goes in comes out equal and of the same type, or it is an UnsendableError that names the type and its place.
-   Exact types: what is derived from a type of the table is not of the table, unless it is a registered record.
-2. Whatever comes, it is a value or an UnreadableError: nothing is imported, looked up by a name that came, or called,
-   but registered records. Nothing is allocated that is not there (scan.py).
-3. msgpack's arrays are tuples; its maps are dicts whose keys are str. Lists and other dicts are extensions
+1. A value arrives equal and with the same type, or UnsendableError names the type and its place. Types are exact: a
+   subclass of a type of the table is not in the table, unless it is a registered record.
+2. Received bytes are a value or an UnreadableError. Decoding imports nothing, looks no received name up and calls
+   nothing, except registered records. It allocates no more than the bytes contain (scan.py).
+3. msgpack's arrays are Python tuples; its maps are dicts whose keys are str. Lists and other dicts are extensions
    (extensions.py has the table).
-4. The size of a text, of bytes, of an array and the length of a container are looked at before anything is copied: a
-   gigabyte would hold the loop until its worker is taken for frozen, again and again.
-5. A container of plain values is one call of msgpack: only what holds others is walked in Python.
+4. The sizes of texts, bytes, arrays and containers are checked before they are copied: a gigabyte would block the event
+   loop until the worker counts as frozen, again and again.
+5. A container of plain values takes one call of msgpack; only other containers are walked in Python.
 
-Storm serializes with Kryo, by registered classes, else with Java's serialization (depart: there is no fallback).
+Storm uses Kryo with registered classes, and otherwise Java's serialization. Here there is no such fallback.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 from .sizes import allow, allow_for, check_length, check_size, check_sizes
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes})
-"""What msgpack has a form for."""
+"""The types that msgpack encodes itself."""
 
 _CERTAIN: Final = PLAIN - {int, str}
-"""Those of them that never fail: an int may be too big, a str may have surrogates."""
+"""Those that never fail: an int may be too large, a str may have surrogates."""
 
 _KEPT_BYTES: Final = 4 * 1024 * 1024
 
 WRONG: Final = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError, struct.error)
-"""What decoding raises when bytes are wrong."""
+"""The errors of decoding wrong bytes."""
 
 
 def pack_value(value: object, max_items: int = MAX_ITEMS, max_bytes: int = MAX_FRAME_BYTES) -> bytes:
-    """The bytes of a value. UnsendableError: it has none, is more values than that, or one of more bytes than that."""
+    """Encode a value. UnsendableError if its type is not sendable, or it has too many values or bytes."""
     before = allow_for(max_items, max_bytes)
     try:
         check_size(value)
         try:
             packed = _pack(_walk(value, 0, PLAIN))
-        except (OverflowError, UnicodeEncodeError):  # rare: a big int or a surrogate somewhere
+        except (OverflowError, UnicodeEncodeError):  # rare: a large int or a surrogate
             packed = _pack(_walk(value, 0, _CERTAIN))
     except RecursionError:
         raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep") from None
@@ -65,28 +65,28 @@ def pack_value(value: object, max_items: int = MAX_ITEMS, max_bytes: int = MAX_F
 
 
 def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Any:
-    """The value of these bytes. UnreadableError for whatever pack_value does not give."""
+    """Decode a value. UnreadableError for bytes that pack_value does not make."""
     scan(data, MAX_DEPTH, max_items)
     return decode(data)
 
 
 class RefTable(Protocol):
-    """Who knows what refs are as bytes: the node that sends them, or gets them."""
+    """Encodes refs of actors: the node that sends or receives them."""
 
     def encode_ref(self, ref: Ref) -> bytes:
-        """The bytes of a ref."""
+        """Encode a ref."""
         ...
 
     def decode_ref(self, data: bytes) -> Ref:
-        """A ref that works here. ValueErrors and UnreadableError if it is none."""
+        """Decode a ref, which works in this process. ValueError or UnreadableError."""
         ...
 
 
-_refs: RefTable | None = None  # while a message is packed or unpacked: nothing waits in there
+_refs: RefTable | None = None  # set while a message is packed or unpacked, which never waits
 
 
 def pack_message(message: object, refs: RefTable) -> bytes:
-    """As pack_value, for what may hold refs of actors."""
+    """As pack_value, for messages with refs of actors."""
     global _refs
     before, _refs = _refs, refs
     try:
@@ -96,7 +96,7 @@ def pack_message(message: object, refs: RefTable) -> bytes:
 
 
 def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
-    """As unpack_value, for what pack_message has packed."""
+    """As unpack_value, for results of pack_message."""
     global _refs
     before, _refs = _refs, refs
     try:
@@ -106,7 +106,7 @@ def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
 
 
 def pack_column(values: Sequence[object]) -> bytes:
-    """An array of values, each as deep as one may be alone. UnsendableError with the `offset` of the first to blame."""
+    """Encode a column of values, each with the full depth. UnsendableError with the `offset` of the first bad one."""
     check_sizes(values)
     try:
         return _pack(_walk_column(values, PLAIN))
@@ -115,7 +115,7 @@ def pack_column(values: Sequence[object]) -> bytes:
 
 
 def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple[tuple[Any, ...], int]:
-    """What pack_column has packed, and how many values that were (scan)."""
+    """Decode a column; also returns the number of values that scan counted."""
     items = scan(data, MAX_DEPTH + 1, max_items)
     values = decode(data)
     if type(values) is not tuple:
@@ -124,7 +124,7 @@ def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple
 
 
 def pack_plain_column(values: Sequence[object]) -> bytes | None:
-    """The same in one call of msgpack, for values that are all plain; else None. UnsendableError as pack_column."""
+    """Encode a column in one call of msgpack if all values are plain; else None. UnsendableError as pack_column."""
     kinds = set(map(type, values))
     if kinds <= PLAIN:
         check_sizes(values, kinds)
@@ -136,9 +136,9 @@ def pack_plain_column(values: Sequence[object]) -> bytes | None:
 
 
 def unpack_plain_column(data: bytes, count: int) -> list[Any]:
-    """What pack_plain_column has packed: so many plain values.
+    """Decode a column of `count` plain values.
 
-    No scan: no array in it may be longer than `count`, and if there is any the column is refused.
+    Without a scan: arrays in it are limited to `count` items, and any array makes the column invalid.
     """
     try:
         values = msgpack.unpackb(data, ext_hook=_no_extension, max_array_len=count, max_map_len=0)
@@ -150,7 +150,7 @@ def unpack_plain_column(data: bytes, count: int) -> list[Any]:
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """The value of bytes that a scan has passed."""
+    """Decode bytes that scan has accepted."""
     try:
         return _unpack(data)
     except UnreadableError:
@@ -160,7 +160,7 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def check_items(packed: bytes, max_depth: int, max_items: int = MAX_ITEMS) -> None:
-    """UnsendableError for what no receiver takes: more values than there may be."""
+    """UnsendableError if there are more values than a receiver accepts."""
     if len(packed) > CHECKED_BYTES:
         try:
             scan(packed, max_depth, max_items)
@@ -174,7 +174,7 @@ _packer = msgpack.Packer(autoreset=True)
 
 
 def pack_plain(value: object) -> bytes:
-    """One call of msgpack, for what needs no walk. The packer is kept: its buffer costs more than the packing."""
+    """One call of msgpack. The packer is reused, since a new buffer costs more than the packing."""
     packed: bytes = _packer.pack(value)
     if len(packed) > _KEPT_BYTES:
         _forget()
@@ -185,13 +185,13 @@ _pack = pack_plain
 
 
 def _forget() -> None:
-    """A new packer: the buffer of the old one was for once."""
+    """Replace the packer, whose buffer has become large."""
     global _packer
     _packer = msgpack.Packer(autoreset=True)
 
 
 def _walk(value: Any, depth: int, plain: frozenset[type]) -> Any:
-    """What msgpack can pack, for a value. `depth`: containers around it."""
+    """The value in types that msgpack can encode. `depth`: the number of containers around it."""
     kind = type(value)
     if kind in plain:
         return value
@@ -217,7 +217,7 @@ def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
     made: list[Any] = []
     try:
         for value in values:
-            made.append(_walk(value, 0, plain))  # noqa: PERF401 - its length is the place of an error
+            made.append(_walk(value, 0, plain))  # noqa: PERF401 - its length is the position of an error
     except UnsendableError as error:
         raise UnsendableError(error.reason, error.path, offset=len(made)) from error.__cause__
     return made
@@ -236,7 +236,7 @@ def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: s
     made: list[Any] = []
     try:
         for value in values:
-            made.append(_walk(value, depth + 1, plain))  # noqa: PERF401 - its length is the place of an error
+            made.append(_walk(value, depth + 1, plain))  # noqa: PERF401 - its length is the position of an error
     except UnsendableError as error:
         raise error.inside(step.format(len(made))) from error.__cause__
     return made
@@ -322,8 +322,8 @@ def _shown(key: Any) -> str:
 
 
 def _walk_foreign(value: Any, kind: type) -> Any:
-    """Values of NumPy and pyarrow. They exist only once their module is imported."""
-    # Another thread may be importing the module: it is in sys.modules then, and has no such name yet.
+    """Encode values of NumPy and pyarrow, which exist only if the module is imported."""
+    # Another thread may be importing the module: it is in sys.modules already, but incomplete.
     numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
     try:
         if kind is getattr(numpy, "ndarray", None):
@@ -439,7 +439,7 @@ def _numpy() -> Any:
 
 
 def batch_module() -> Any:
-    """What packs a RecordBatch. UnreadableError without pyarrow: who has a batch has it."""
+    """The module that encodes a RecordBatch. UnreadableError without pyarrow, when a batch was received."""
     return _extra(".batches", "columns need pyarrow")
 
 
