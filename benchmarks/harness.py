@@ -72,7 +72,7 @@ def _shown(item: Item, record: Mapping[str, Any]) -> str:
 
 
 def _pythons(items: Sequence[Item], result: Run, say: Say) -> dict[str, Path]:
-    """The Python of every environment that is needed; who needs one that cannot be had is noted."""
+    """The Python of every environment that is needed; cells without their environment are noted."""
     pythons = {"": Path(sys.executable)}
     for name in dict.fromkeys(item.subject.env for item in items if item.subject.env):
         try:

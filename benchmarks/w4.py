@@ -1,4 +1,4 @@
-"""W4, actors: ask round trips one after the other, tells from one sender, tells from ten. `size` is messages.
+"""W4, actors: ask round trips one after another, sends from one sender, sends from ten. `size` is messages.
 
 Oracle: every reply is the question plus one; the receiver's count and sum are those of the numbers sent.
 

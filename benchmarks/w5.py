@@ -11,7 +11,7 @@ All but the late ones must be in it, and nothing that never was. Which of the la
   watermark is its affair, so it may count more, but must count what came before the end.
 * by its time ("time"): whatever is behind the watermark is late (bytewax).
 
-Where an engine tells what was late, both together must be all there was, window by window.
+Where an engine reports late rows, both together must be all rows, window by window.
 
 Limit: a dict of (key, window). It has no watermark and closes nothing.
 """

@@ -38,7 +38,7 @@ from aiostorm import (
 
 
 class Posted(NamedTuple):
-    """A line, and who waits for it: the future becomes None, or the failure."""
+    """A line, and the future of its request: the result is None, or the failure."""
 
     line: str
     done: asyncio.Future[Failure | None]

@@ -8,7 +8,7 @@
                                     task: its own words ─┘     say of one hour
 
 As if a person read the files aloud, ten lines a second: that is when a line *happened*, however fast it is read here. A
-window closes when all tasks of `split` have come past its end, so the answer does not depend on who was faster.
+window closes when all tasks of `split` are past its end, so the answer does not depend on their speed.
 
 What it shows: a ready-made window without a class, one of its own (`init_state`, `execute`, `purge`) over the results
 of the first, watermarks that travel from one to the other, and a stream that ends: then every open window fires.

@@ -6,7 +6,7 @@ they bear is known, and the four spouts could do ten times that.
 `on_worker`: a bolt that holds its event loop, as one that computes, on a second worker process. The spout has the other
 one to itself; it could do more than ten times as much.
 
-Both are as a user has it who sets nothing: coordinated backpressure with all its defaults.
+Both have the default settings: coordinated backpressure with all its defaults.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Count(pykka.ThreadingActor):
 
 
 class Split(pykka.ThreadingActor):
-    """Tells the words of a sentence to the counters, each to the one of its hash; answers None when it comes to it."""
+    """Sends each word of a sentence to the counter of its hash; answers None when it receives None."""
 
     def __init__(self, counters: list[pykka.ActorRef[Any]]) -> None:
         super().__init__()

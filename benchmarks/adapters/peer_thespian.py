@@ -2,7 +2,7 @@
 
 Its other bases put every actor into a process of its own. A message travels alone; no guarantee beyond the process.
 `tell` to this base runs the actor before it returns, so there is no queue to fill. It cannot do W6: its actors run only
-while another actor tells or asks, so there is nothing to wait for.
+while another actor sends or asks, so there is nothing to wait for.
 """
 
 from __future__ import annotations

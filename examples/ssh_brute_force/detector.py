@@ -1,4 +1,4 @@
-"""Who guesses passwords? Addresses with five failed logins within a minute, out of the log of an SSH server.
+"""Finds guessed passwords: addresses with five failed logins within a minute, from the log of an SSH server.
 
 python sample_log.py > auth.log
 aiostorm run detector.py auth.log
@@ -39,7 +39,7 @@ WITHIN_MS = 60_000  # … within this time
 STEP_MS = 10_000
 LAG_MS = 10_000  # lines may be so much out of order
 QUIET_MS = 600_000  # after so long without failures, an address that fails again is a new attack
-MAX_ATTACKS = 10_000  # the oldest are forgotten: an attacker who has many addresses must not fill the memory
+MAX_ATTACKS = 10_000  # the oldest are forgotten: an attacker with many addresses must not fill the memory
 
 FAILED = re.compile(
     r"(?P<at>\d{4}-\S+) \S+ sshd(?:-session)?\[\d+\]: (?:message repeated (?P<times>\d{1,4}) times: \[ )?"
@@ -49,7 +49,7 @@ FAILED = re.compile(
 
 @bolt(outputs=("address", "user", "at"))
 def failures(line: str) -> Iterator[tuple[str, str, int]]:
-    """The failed logins that a line tells of: usually one, or none. `at` is in milliseconds since 1970."""
+    """The failed logins in a line: usually one, or none. `at` is in milliseconds since 1970."""
     found = FAILED.match(line.rstrip())
     if found:
         at_ms = round(datetime.fromisoformat(found["at"]).timestamp() * 1000)
