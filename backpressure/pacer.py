@@ -47,7 +47,7 @@ class Pacer:
         """The number of tuples that may go in one turn."""
         return max(1, int(TURN_S / self.wait_s)) if self.wait_s else 1 << 30
 
-    def went(self, count: int, now_s: float, begun_at_s: float = math.inf) -> None:
-        """`count` tuples went in a turn that started when the wait was `begun_at_s` (0: none)."""
+    def sent(self, count: int, now_s: float, begun_at_s: float = math.inf) -> None:
+        """`count` tuples were emitted in a turn that started when the wait was `begun_at_s` (0: none)."""
         if self.wait_s:
             self._next_s = max(self._next_s, now_s - self.slack_s) + count * min(self.wait_s, begun_at_s)

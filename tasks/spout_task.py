@@ -322,7 +322,7 @@ class SpoutTask(TaskActor):
                 await self._turns.turn(most)
         finally:
             if pacer.wait_s:
-                pacer.went(collector.emitted - begun, self.env.clock.monotonic(), begun_at_s)
+                pacer.sent(collector.emitted - begun, self.env.clock.monotonic(), begun_at_s)
         return collector.emitted > begun
 
     def _replay(self, most: int) -> int:

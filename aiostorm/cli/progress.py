@@ -154,7 +154,7 @@ class Display(AbstractContextManager["Display"], Protocol):
     def show(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Show a line of text."""
 
 
@@ -166,7 +166,7 @@ class QuietDisplay(Display):
     def show(self, snapshot: Snapshot) -> None:
         """Nothing."""
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Show a line of text on the standard error."""
         with suppress(BrokenPipeError):  # the reader has closed it
             sys.stderr.write(text + "\n")
@@ -183,9 +183,9 @@ class PlainLines(QuietDisplay):
 
     def show(self, snapshot: Snapshot) -> None:
         """Show a snapshot as one line, or two."""
-        self.say(plain_line(snapshot))
+        self.print_line(plain_line(snapshot))
         if snapshot.paced:
-            self.say(f"  paced: {snapshot.paced}")
+            self.print_line(f"  paced: {snapshot.paced}")
 
 
 class LiveTable(Display):
@@ -212,7 +212,7 @@ class LiveTable(Display):
         """Draw the table again."""
         self._live.update(live_table(snapshot, self._title, self._high_mark), refresh=True)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Show a line of text above the table."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -251,7 +251,7 @@ class _Session:
             await self._running.drain(limit_s)
             return True
         except TimeoutError:
-            self._display.say(f"Not drained within {limit_s:g} s (topology.message.timeout.secs).")
+            self._display.print_line(f"Not drained within {limit_s:g} s (topology.message.timeout.secs).")
         except AiostormError as error:
             self._problems.append(str(error))
         return False

@@ -173,7 +173,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     except ImportError as error:
         raise CommandError("uvloop is not installed here: pip install uvloop, or use --loop asyncio") from error
     if isinstance(display, LiveTable):
-        interrupts.on_first = display.say
+        interrupts.on_first = display.print_line
         log_to(display.log_handler(), log_level)
     out = sys.stdout
 

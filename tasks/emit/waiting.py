@@ -65,14 +65,14 @@ class Group:
 class Waiting:
     """Some of the rows of a group. `sealed`: no more may be added."""
 
-    __slots__ = ("_absent", "_closed", "_outbox", "_parcels", "_receivers", "_targets", "_took", "sealed")
+    __slots__ = ("_absent", "_closed", "_on_taken", "_outbox", "_parcels", "_receivers", "_targets", "sealed")
 
     def __init__(self, outbox: Outbox, grouping: Spreading, receivers: Mapping[int, Receiver]) -> None:
         self.sealed = False
         self._outbox = outbox
         self._receivers = receivers
         self._targets = grouping.targets
-        self._took = grouping.took
+        self._on_taken = grouping.on_taken
         self._absent = set(grouping.targets)  # the targets whose outlets have no entry for it
         self._closed: set[int] = set()
         self._parcels: deque[WaitingSegment | WaitingColumns] = deque()
@@ -108,7 +108,7 @@ class Waiting:
                     parcels.remove(parcel)  # mostly the first
                     if not parcels:
                         self._outbox.released()
-                self._took(target, len(piece.items))
+                self._on_taken(target, len(piece.items))
                 return piece
         return None
 

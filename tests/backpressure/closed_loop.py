@@ -90,7 +90,7 @@ class _Spout:
                 return
             self.emitted += 1
             self._free_s += self._needs_s
-            pacer.went(1, now_s)
+            pacer.sent(1, now_s)
 
 
 def run(

@@ -22,7 +22,7 @@ def emitted(pacer: Pacer, lasting_s: float, late_s: float = 0.0, a_call: int = 1
             continue
         count = max(a_call, min(256, pacer.turn()) // a_call * a_call)
         went.append((now_s, count))
-        pacer.went(count, now_s)
+        pacer.sent(count, now_s)
         now_s += 1e-7 * count
     return went
 
@@ -55,10 +55,10 @@ def test_delays_are_made_up_for_only_in_part() -> None:
     pacer = Pacer()
     pacer.slack_s = 0.1
     pacer.pace(0.01, 0.0)
-    pacer.went(1, 60.0)  # nothing could go for a minute
+    pacer.sent(1, 60.0)  # nothing could go for a minute
     at_once = 1
     while not pacer.delay_s(60.0):
-        pacer.went(1, 60.0)
+        pacer.sent(1, 60.0)
         at_once += 1
     assert at_once == 11  # its own, and those of 0.1 s
 
@@ -66,7 +66,7 @@ def test_delays_are_made_up_for_only_in_part() -> None:
 def test_a_shorter_wait_applies_at_once() -> None:
     pacer = Pacer()
     pacer.pace(10.0, 0.0)
-    pacer.went(1, 0.0)
+    pacer.sent(1, 0.0)
     pacer.pace(0.1, 1.0)
     assert pacer.delay_s(1.0) == pytest.approx(0.09)
     pacer.pace(0.0, 1.0)
@@ -83,5 +83,5 @@ def test_what_a_turn_emitted_before_a_slower_order_counts_at_the_pace_it_began_w
     pacer = Pacer()
     pacer.pace(begun_at_s, 100.0)
     pacer.pace(ordered_s, 100.0)
-    pacer.went(14, 100.0, begun_at_s)
+    pacer.sent(14, 100.0, begun_at_s)
     assert pacer.delay_s(100.0) == pytest.approx(waits_s)

@@ -119,7 +119,7 @@ def test_a_closed_standard_error_is_no_error(monkeypatch: pytest.MonkeyPatch):
     os.close(reading)
     with monkeypatch.context() as patched, open(writing, "w", buffering=1) as closed:
         patched.setattr(sys, "stderr", closed)
-        PlainLines().say("into the void")
+        PlainLines().print_line("into the void")
         with contextlib.suppress(BrokenPipeError):  # of what is left in its buffer
             closed.close()
     assert closed.closed
@@ -160,7 +160,7 @@ def test_log_lines_appear_above_the_table():
         table.show(rates.snapshot(metrics(10, 9), 1.0))
         before = len(file.getvalue())
         logger.error("a [bold]long[/bold] line %s", "x" * 150)
-        table.say("[red]said[/red]")
+        table.print_line("[red]said[/red]")
         table.show(rates.snapshot(metrics(10, 9), 1.25))
     logger.handlers.clear()
     moved = re.sub(r"(\r?\x1b\[\d*[AK])+", "\n", file.getvalue()[before:])

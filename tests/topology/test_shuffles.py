@@ -171,7 +171,7 @@ def test_partial_key_takes_the_other_candidate_when_the_less_used_is_full() -> N
     assert [(target, len(rows)) for target, rows, _ in shares] == [(second, 7)]
     assert [n for _, n in rest.rows] == [7, 8]
     assert {frozenset(choice) for choice in rest.choices} == {frozenset((first, second))}
-    grouping.took(first, 2)
+    grouping.on_taken(first, 2)
     assert (grouping.used[first], grouping.used[second]) == (3, 8)
 
 

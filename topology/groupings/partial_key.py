@@ -112,7 +112,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
             used[other] += len(rows) - ahead
         return places
 
-    def took(self, target: int, count: int) -> None:
+    def on_taken(self, target: int, count: int) -> None:
         """A target has taken rows of the rest: count them as its use."""
         self.used[target] += count
 

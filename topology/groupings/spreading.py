@@ -67,7 +67,7 @@ class Spreading(Grouping):
         """
         return None
 
-    def took(self, target: int, count: int) -> None:
+    def on_taken(self, target: int, count: int) -> None:
         """A target has taken rows of the rest."""
 
     def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
