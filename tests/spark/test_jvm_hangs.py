@@ -22,7 +22,7 @@ from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, jvm_guard, jvm_wat
 from aiostorm.spark.sessions import sessions
 from tests.spark.conftest import LIGHT
 
-jvm_watch.LOOK_S, jvm_watch.ANSWER_S, jvm_guard.GUARD_S = 0.5, 4.0, 1
+jvm_watch.PING_S, jvm_watch.ANSWER_S, jvm_guard.GUARD_S = 0.5, 4.0, 1
 SETTINGS = {**LIGHT, "spark.master": "local[2]"}
 way, folder = sys.argv[1:]
 stopped = []
