@@ -1,4 +1,4 @@
-"""What a component hears when its topology is whole, and when it does not."""
+"""When components are notified of the end of their topology, and when not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def ran(bolt: Any, *, waits: bool = True, kill: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("bolt", [Hears(), Hears, lambda: Hears()])
-async def test_it_is_heard_once_when_all_was_processed_and_all_tasks_have_ended(bolt: Any) -> None:
+async def test_it_is_called_once_when_all_was_processed_and_all_tasks_have_ended(bolt: Any) -> None:
     running = await ran(bolt)
     assert Hears.heard == [(Completion("job", "hears", 2), False)]
     assert running.problems == []
@@ -78,7 +78,7 @@ async def test_what_goes_wrong_there_is_a_problem_of_the_topology() -> None:
     assert [str(problem) for problem in running.problems] == ["bolt 'hears': no room"]
 
 
-async def test_it_is_not_heard_if_a_message_was_lost_or_nobody_waited_or_it_was_killed() -> None:
+async def test_it_is_not_called_if_a_message_was_lost_or_no_caller_waited_or_it_was_killed() -> None:
     await ran(Hears("rows"))
     await ran(Hears(), waits=False)
     await ran(Hears(), kill=True)

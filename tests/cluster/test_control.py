@@ -88,7 +88,7 @@ async def served(config: Config | None = None) -> AsyncIterator[Served]:
         await running.kill()
 
 
-async def test_it_tells_how_it_is() -> None:
+async def test_it_sends_its_status() -> None:
     async with served(Config(max_spout_pending=5, **{"my.key": {1: 2}})) as it:
         told = await it.ask(StatusRequest())
         assert isinstance(told, StatusResponse)
@@ -135,7 +135,7 @@ async def test_changes_are_made_one_after_the_other() -> None:
         assert it.running.config.backpressure_sample_number == path[-1]
 
 
-async def test_who_asks_anything_else_is_refused() -> None:
+async def test_any_other_request_is_refused() -> None:
     async with served() as it:
         for frame in (
             b"",
@@ -172,14 +172,14 @@ async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, cap
         assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
-async def test_one_that_has_ended_says_so() -> None:
+async def test_one_that_has_ended_is_an_error_that_says_so() -> None:
     async with served() as it:
         await it.running.kill()
         with pytest.raises(ControlError, match="topology 'numbers' was killed"):
             await it.ask(UpdateRequest({"backpressure_enable": False}))
 
 
-async def test_who_says_nothing_is_left_and_no_more_than_some_are_heard(
+async def test_a_silent_client_is_left_and_only_some_are_answered_at_a_time(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served() as it:

@@ -138,7 +138,7 @@ def test_what_killed_processes_left_is_removed_by_the_next(folder: Path) -> None
     assert kept.exists()
 
 
-def test_two_of_one_name_are_told_apart_by_their_pids(folder: Path) -> None:
+def test_two_of_one_name_are_distinguished_by_their_pids(folder: Path) -> None:
     with pytest.raises(ControlError, match="no topology 'a@1' of yours runs here with `aiostorm run`; none does"):
         find("a@1")
     folder.mkdir(0o700)

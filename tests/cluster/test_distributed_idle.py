@@ -74,7 +74,7 @@ class World:
 
 
 @given(st.data())
-def test_yes_is_never_said_while_something_moves(data: st.DataObject) -> None:
+def test_it_is_never_idle_while_something_moves(data: st.DataObject) -> None:
     world = World()
     machine = DistributedIdleDetector(NAMES)
     was_still = False
@@ -89,7 +89,7 @@ def test_yes_is_never_said_while_something_moves(data: st.DataObject) -> None:
         was_still = world.still
 
 
-def test_yes_is_said_when_nothing_moves() -> None:
+def test_it_is_idle_when_nothing_moves() -> None:
     world = World()
     world.workers["a"].sent["b"] += 3
     world.workers["b"].received["a"] += 3
@@ -113,7 +113,7 @@ def test_one_that_is_missing_or_busy_or_has_something_on_its_way_is_no() -> None
         assert not machine.round(reports)
 
 
-def test_a_new_life_or_any_activity_is_a_change() -> None:
+def test_a_new_process_or_any_activity_is_a_change() -> None:
     quiet = [IdleReport(name, 1, quiet=True) for name in NAMES]
     for changed in (IdleReport("c", 2, quiet=True), IdleReport("c", 1, quiet=True, activity=1)):
         machine = DistributedIdleDetector(NAMES)

@@ -1,4 +1,4 @@
-"""In somebody else's program: a running loop, an aiohttp application, an ASGI framework. Nothing is left behind."""
+"""Embedded in another program: a running loop, an aiohttp application, an ASGI framework. Nothing is left behind."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ async def test_a_cancelled_submit_leaves_nothing(local_cluster: LocalCluster, si
     assert asyncio.all_tasks() == before
 
 
-async def test_who_waits_is_told_of_a_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_waiting_caller_is_notified_of_a_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     running = await local_cluster.submit("t", line(Numbers(1), hold=DoesRich()))
     waiting = [asyncio.ensure_future(wait()) for wait in (running.wait_idle, running.wait_finished, running.drain)]
     ended = asyncio.ensure_future(running.wait_ended())

@@ -1,4 +1,4 @@
-"""What a failure does, and what leaving the block does: others go on, somebody is told, nothing is left."""
+"""A failure, and leaving the block: other topologies continue, a caller gets the error, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def test_a_failed_topology_leaves_the_others_alone(local_cluster: LocalClu
     assert failed.state is State.FAILED
 
 
-async def test_the_block_ends_with_a_failure_that_nobody_was_told(sim_clock: SimClock) -> None:
+async def test_the_block_ends_with_a_failure_that_no_caller_has_received(sim_clock: SimClock) -> None:
     with pytest.raises(TopologyFailedError, match="broken"):  # noqa: PT012 - the block is what raises
         async with LocalCluster() as cluster:
             await cluster.submit("t", line(Broken, sink=Recorder()))
             await sim_clock.advance(60)
 
 
-async def test_the_block_ends_well_once_somebody_was_told(sim_clock: SimClock) -> None:
+async def test_the_block_ends_well_once_a_caller_has_received_it(sim_clock: SimClock) -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", line(Broken, sink=Recorder()))
         with pytest.raises(TopologyFailedError):

@@ -122,7 +122,7 @@ def test_a_worker_that_dies_while_it_is_throttled_with_its_master_or_not(victim:
     with_workers(story)
 
 
-def test_settings_that_were_changed_hold_in_the_next_life_of_a_worker() -> None:
+def test_changed_settings_are_valid_in_the_next_process_of_a_worker() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await running.update({"backpressure_enable": False})

@@ -1,4 +1,4 @@
-"""Workers that somebody starts on another machine: they come early or late, die, leave, and come again."""
+"""Workers that a user starts on another machine: they join early or late, die, leave, and join again."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_one_with_nothing_to_do_ends_with_its_parent() -> None:
 
 
 @pytest.mark.parametrize("down_s", [0.1, 3.0])
-def test_one_whose_parent_begins_anew_ends_since_nobody_knows_it(down_s: float) -> None:
+def test_a_worker_whose_parent_was_restarted_ends(down_s: float) -> None:
     backends: list[SimBackend] = []
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -282,7 +282,7 @@ def test_one_whose_parent_begins_anew_ends_since_nobody_knows_it(down_s: float) 
     assert backends[0].codes == [("remote-1", 69), ("remote-1", 0)]
 
 
-def test_one_that_finds_no_parent_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_without_a_parent_logs_why(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         typo = backend.by_hand("remote-2")
         typo.start()

@@ -16,7 +16,7 @@ NOBODY = 4194305
 """Above the greatest process id that Linux gives."""
 
 
-def test_what_those_have_left_that_are_gone_is_removed(tmp_path: Path) -> None:
+def test_files_of_ended_processes_are_removed(tmp_path: Path) -> None:
     space = own_name("").partition("-")[0]
     gone, here, strange = (tmp_path / f"x-{space}-{pid}-a" for pid in (NOBODY, os.getpid(), "nobody"))
     elsewhere = tmp_path / f"x-1{space}-{NOBODY}-a"  # a container's that shares this folder with us
@@ -33,7 +33,7 @@ def test_what_those_have_left_that_are_gone_is_removed(tmp_path: Path) -> None:
     assert (here / "worker-1").exists(), "a link is removed, not what it leads to"
 
 
-def test_names_say_who_has_them(tmp_path: Path) -> None:
+def test_names_contain_their_process(tmp_path: Path) -> None:
     for name in ("a", "a-b"):
         (tmp_path / (own_name("x-") + name)).touch()
     assert [(pid, rest) for _, pid, rest in names_in(tmp_path, "x-")] == [(os.getpid(), "a"), (os.getpid(), "a-b")]
@@ -47,7 +47,7 @@ def test_what_cannot_be_removed_stays(tmp_path: Path) -> None:
     assert (full / "inner").exists()
 
 
-def test_who_lives() -> None:
+def test_which_processes_live() -> None:
     assert lives(os.getpid())
     assert lives(1)
     assert not lives(NOBODY)

@@ -99,7 +99,7 @@ async def test_a_thread_that_emits_is_not_still(local_cluster: LocalCluster) -> 
     assert running.metrics()["hold"].executed == 300
 
 
-async def test_whoever_waits_hears_that_it_failed(local_cluster: LocalCluster) -> None:
+async def test_a_waiting_caller_gets_the_failure(local_cluster: LocalCluster) -> None:
     class Bad(Bolt):
         def execute(self, tup: Any) -> None:
             raise OSError("broken")

@@ -1,4 +1,4 @@
-"""Windows over several workers: marks travel, ends come through, and a worker that begins anew is told again."""
+"""Windows over several workers: watermarks and ends arrive, and a restarted worker gets them again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_the_time_at_which_rows_came_in_travels() -> None:
         assert min(row[2] for row in Keep.kept) > 1_000_000_000_000
 
 
-async def test_a_worker_that_begins_anew_is_told_again() -> None:
+async def test_a_restarted_worker_gets_the_watermarks_again() -> None:
     Clicks.gate.set()
     async with Workers(topology()) as workers:
         await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == 2 * ROWS)
@@ -151,7 +151,7 @@ async def test_windows_do_not_depend_on_parallelism_over_workers_either(seed: in
         assert sorted_results(sink.values, late.values) == expected
 
 
-async def test_a_worker_that_begins_anew_is_told_how_far_streams_are() -> None:
+async def test_a_restarted_worker_gets_the_time_of_its_streams() -> None:
     def told(workers: Workers) -> list[dict[int, int]]:
         """Of each task with windows: what it has heard from the other worker's tasks."""
         found = [task for worker in workers.living.values() for task in worker.task_set.bolts]

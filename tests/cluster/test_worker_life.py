@@ -76,7 +76,7 @@ def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
     assert life.exited(60.1, "it was not ready") == [Degraded("it was not ready"), Spawn()]
 
 
-def test_one_that_somebody_else_starts_is_waited_for_and_has_its_time_from_when_it_comes() -> None:
+def test_a_remote_worker_is_waited_for_and_has_its_time_from_when_it_joins() -> None:
     life = WorkerLife(awaited=True)
     assert life.begin(0.0) == [Spawn()]
     assert life.tick(60.0) == [Degraded("it has not joined for 60 s")]

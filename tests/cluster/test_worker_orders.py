@@ -1,4 +1,4 @@
-"""Who may give a worker orders, and which: its parent alone; one target, of those it was started for, once a life."""
+"""Commands for a worker: from its parent only; one target, of those it was started for, once a process."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
         assert isinstance(none.load(order()), CommandFailed), "nothing at all"
 
 
-async def test_a_worker_loads_once_a_life() -> None:
+async def test_a_worker_loads_once() -> None:
     async with service(TARGET) as one, service(TARGET) as other:
         assert one.load(order()) is None
         again = one.load(order())

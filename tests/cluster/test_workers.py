@@ -161,7 +161,7 @@ def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
     assert set(backend.lives.values()) == {1}
 
 
-def test_it_is_idle_only_when_all_is_done_and_goes_on_when_it_is_told_to() -> None:
+def test_it_is_idle_only_when_all_is_done_and_continues_when_activated() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -193,7 +193,7 @@ def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_se
     with_workers(story, seed=seed, order="shuffle")
 
 
-def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
+def test_a_delayed_command_does_not_stay_the_last_one() -> None:
     """What says "rest" may come after what says "emit": the next look, 0.25 s later, says what is wanted."""
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -209,7 +209,7 @@ def test_an_order_that_was_held_up_does_not_stay_the_last_word() -> None:
     with_workers(story)
 
 
-def test_who_asks_whether_all_is_quiet_says_what_is_wanted_when_it_is_sent() -> None:
+def test_a_request_for_an_idle_report_has_the_mode_at_its_sending() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         body = running._body
@@ -259,7 +259,7 @@ def windows() -> Topology:
     return builder.create_topology()
 
 
-def test_what_open_windows_held_is_said_when_their_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_open_windows_are_logged_when_their_worker_dies(caplog: pytest.LogCaptureFixture) -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -357,7 +357,7 @@ def test_errors_of_tasks_are_seen_here() -> None:
     with_workers(story)
 
 
-def test_what_a_worker_cannot_load_is_said_at_the_start() -> None:
+def test_a_worker_that_cannot_load_fails_the_start() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         backend.loader = lambda target, words: raising()
         with pytest.raises(TopologyError, match="is not the same topology in worker worker-"):

@@ -1,4 +1,4 @@
-"""Two ends of a link, and a network between them that does whatever it is told to."""
+"""Two ends of a link, and a network between them that a test controls."""
 
 from __future__ import annotations
 

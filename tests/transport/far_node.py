@@ -1,4 +1,4 @@
-"""The other process of test_two_processes.py: a node with an actor, which says where it listens, and lives until told.
+"""The other process of test_two_processes.py: a node with an actor, which prints its address.
 
 python -m tests.transport.far_node
 """

@@ -1,4 +1,4 @@
-"""AuthenticatedNetwork over networks in memory: strangers never reach `accept`, whatever the network does to frames."""
+"""AuthenticatedNetwork over networks in memory: unauthenticated peers never reach `accept`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_two_of_a_cluster_exchange_frames() -> None:
 
 
 @pytest.mark.parametrize(("credentials", "why"), [(OTHER, "token"), (CLUSTER, "another cluster|token")])
-async def test_a_stranger_is_refused_and_told_nothing(
+async def test_a_peer_without_the_token_is_refused_without_a_reason(
     credentials: Credentials, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory, host = MemoryNetwork(), Host()
@@ -85,7 +85,7 @@ async def test_a_stranger_is_refused_and_told_nothing(
     assert str(OURS.token.reveal()) not in caplog.text
 
 
-async def test_who_says_nothing_or_too_little_is_closed_in_time(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_silent_or_incomplete_handshake_is_closed_in_time(caplog: pytest.LogCaptureFixture) -> None:
     memory, host = MemoryNetwork(), Host()
     loop = asyncio.get_running_loop()
     async with network(memory, "b") as theirs:
@@ -105,7 +105,7 @@ async def test_who_says_nothing_or_too_little_is_closed_in_time(caplog: pytest.L
     assert "it has not authenticated within 5 s" in caplog.text
 
 
-async def test_a_false_server_hears_nothing_but_the_first_word() -> None:
+async def test_a_false_server_gets_only_the_first_frame() -> None:
     memory = MemoryNetwork()
     heard: list[bytes] = []
 
@@ -138,7 +138,7 @@ async def test_at_most_so_many_are_between_the_two() -> None:
     assert not memory.open, "leaving the block ends who is between the two"
 
 
-async def test_who_knocks_all_day_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_peer_that_connects_all_day_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     memory, host = MemoryNetwork(), Host()
     async with network(memory, "a", OTHER) as stranger, network(memory, "b") as theirs:
         await theirs.listen("b", host.accept)
@@ -222,7 +222,7 @@ def test_no_frame_of_a_link_is_taken_for_one_of_the_handshake() -> None:
     assert all(ord(kind) > 4 for kind in STEPS)
 
 
-async def test_a_link_is_to_who_has_proved_to_be_of_that_name_and_role(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_link_needs_a_peer_authenticated_with_its_name_and_role(caplog: pytest.LogCaptureFixture) -> None:
     """Of the name in a HELLO of a link nothing was proved: it must be the one of the handshake."""
     memory = MemoryNetwork()
     caplog.set_level(logging.INFO)

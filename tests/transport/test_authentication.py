@@ -1,4 +1,4 @@
-"""The handshake's machine: who has the token is believed, and nobody else; whatever is done to the frames."""
+"""The handshake's machine: only a peer with the token is authenticated, whatever happens to the frames."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def shake(dialler: Dialler, acceptor: Acceptor, **alter: Alter) -> str:
     return "" if dialler.done else "nobody"
 
 
-def test_both_who_have_the_token_are_believed() -> None:
+def test_two_ends_with_the_token_authenticate() -> None:
     dialler, acceptor = ends({"binding": b"cert"}, {"binding": b"cert"})
     assert shake(dialler, acceptor) == ""
     assert (dialler.peer, acceptor.peer) == (Identity("b"), Identity("a"))
@@ -134,7 +134,7 @@ def test_a_certificate_that_names_roles_is_good_for_no_other(who: str) -> None:
         end.receive(frame)
 
 
-def test_what_is_wrong_is_not_told_and_comes_at_the_same_step() -> None:
+def test_the_reason_is_not_sent_and_each_refusal_is_at_the_same_step() -> None:
     told: list[list[int]] = []
     for wrong in ({"credentials": OTHER}, {"credentials": CLUSTER}, {"identity": Identity("a", "viewer")}):
         dialler, acceptor = ends(wrong)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_not_told_and_comes_at_the_same_step() -> None:
     assert told == [told[0]] * 3
 
 
-def test_what_was_said_on_another_connection_is_worth_nothing() -> None:
+def test_frames_of_another_connection_are_worthless() -> None:
     said: dict[str, bytes] = {}
 
     def hear(name: str) -> Alter:
@@ -165,7 +165,7 @@ def test_what_was_said_on_another_connection_is_worth_nothing() -> None:
         dialler.receive(said["challenge"])
 
 
-def test_what_one_says_is_not_taken_from_another() -> None:
+def test_a_frame_of_one_end_is_not_accepted_from_another() -> None:
     dialler, acceptor = ends()
     with pytest.raises(AuthenticationError):
         dialler.receive(dialler.last)  # its HELLO comes back
@@ -179,7 +179,7 @@ def test_what_one_says_is_not_taken_from_another() -> None:
     assert shake(dialler, acceptor) == "dialler"
 
 
-def test_somebody_between_two_tls_connections_is_found() -> None:
+def test_a_third_party_between_two_tls_connections_is_found() -> None:
     dialler, acceptor = ends({"binding": b"the one in the middle"}, {"binding": b"the server's"})
     assert shake(dialler, acceptor) == "dialler"
 
@@ -261,7 +261,7 @@ def test_lost_repeated_and_late_frames_do_not_keep_two_apart(order: list[int]) -
     assert acceptor.done
 
 
-def test_a_refusal_is_heard_by_both() -> None:
+def test_both_ends_notice_a_refusal() -> None:
     for number in range(2):
         dialler, acceptor = ends()
         challenge = acceptor.receive(dialler.last)
@@ -301,7 +301,7 @@ def test_a_name_that_is_none_is_refused(name: str) -> None:
         Identity("a", name)
 
 
-def test_no_secret_is_said() -> None:
+def test_no_secret_is_in_an_error() -> None:
     secret = Credentials("storm-1", Secret(CANARY))
     dialler, acceptor = ends({"credentials": secret}, {"credentials": secret})
     said: list[bytes] = []

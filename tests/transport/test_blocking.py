@@ -141,7 +141,7 @@ def test_another_machine_needs_tls() -> None:
         dialled("192.0.2.1:7700")
 
 
-def test_nobody_is_there(tmp_path: Path) -> None:
+def test_there_is_no_peer(tmp_path: Path) -> None:
     for address in ("127.0.0.1:1", f"unix:{tmp_path}/none", "no address"):
         with pytest.raises(NetworkError):
             dialled(address)
@@ -168,11 +168,11 @@ def answering(work: Callable[[socket.socket], None]) -> Iterator[str]:
     "answer",
     [b"", b"HTTP/1.1 404 Not Found\r\n\r\n", b"HTTP/1.1 101 x\r\nSec-WebSocket-Accept: no\r\n\r\n", b"x" * 20_000],
 )
-def test_who_answers_otherwise_is_none_of_ours(answer: bytes) -> None:
+def test_another_answer_is_not_accepted(answer: bytes) -> None:
     with answering(lambda made: made.sendall(answer)) as there, pytest.raises(NetworkError):
         dialled(there, silence_s=2)
 
 
-def test_who_says_nothing_is_given_up() -> None:
+def test_a_silent_peer_is_given_up() -> None:
     with answering(lambda made: made.recv(1) and None) as there, pytest.raises(NetworkError, match=r"0\.2 s"):
         dialled(there, silence_s=0.2)

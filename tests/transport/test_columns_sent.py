@@ -251,7 +251,7 @@ def test_a_batch_with_an_identity_travels_whole_with_it() -> None:
     assert came.items.batch.equals(named, check_metadata=True)
 
 
-def test_one_that_no_link_carries_is_cut_and_its_pieces_are_told_apart() -> None:
+def test_one_that_no_link_carries_is_split_and_its_pieces_are_distinguished() -> None:
     origin = Origin("flights", 1, "default", Fields("a", "b"))
     rows = 200_000
     named = pa.record_batch({"a": [7] * rows, "b": [1.5] * rows}, metadata={"aiostorm.chunk": "flights/7/3"})

@@ -1,4 +1,4 @@
-"""Credit: what a receiver holds is bounded, whoever sends, and nobody waits for ever."""
+"""Credit: what a receiver buffers is bounded for all senders, and none of them waits for ever."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Sender:
     restarts=st.sets(st.integers(0, 300), max_size=3),
 )
 @settings(max_examples=60)
-def test_what_is_held_is_bounded_and_all_is_sent(
+def test_what_is_buffered_is_bounded_and_all_is_sent(
     capacity: int, senders: int, largest: int, seed: int, restarts: set[int]
 ) -> None:
     chance = random.Random(seed)
@@ -92,7 +92,7 @@ def test_shares_are_the_capacity(capacity: int, senders: int) -> None:
     assert (quota >= 1) == (senders >= 1)
 
 
-def test_a_limit_that_is_late_or_told_twice_changes_nothing() -> None:
+def test_a_late_or_repeated_limit_changes_nothing() -> None:
     sender_credit = SenderCredit()
     for limit in (5, 9, 5, 9, 0):
         sender_credit.grant(limit)

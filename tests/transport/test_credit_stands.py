@@ -9,7 +9,7 @@ from aiostorm.transport import ProtocolError
 from .test_exchange import Worker, pair, run_all
 
 
-async def test_that_a_task_is_in_one_call_is_told_at_once_and_again_in_each_life() -> None:
+async def test_a_long_call_is_reported_at_once_and_again_to_each_incarnation() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -35,7 +35,7 @@ async def test_that_a_task_is_in_one_call_is_told_at_once_and_again_in_each_life
 
 
 @pytest.mark.parametrize("told", [(0, 3, 9, 0, 64), (0, 3, 9, 0, 64, 2), (0, 3, 9, 0, 64, -1), (0, 3, 9, 0, 64, True)])
-async def test_a_credit_that_says_something_else_is_refused(told: tuple[int, ...]) -> None:
+async def test_a_malformed_credit_is_refused(told: tuple[int, ...]) -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)

@@ -134,7 +134,7 @@ async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared(
     assert b.exchange.received == {"a": 2}
 
 
-async def test_it_does_not_matter_who_begins() -> None:
+async def test_it_does_not_matter_which_worker_begins() -> None:
     for order in ("ab", "ba"):
         a, b = pair()
         workers = {"a": a, "b": b}
@@ -171,7 +171,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
 
 
 @pytest.mark.parametrize(("row_s", "told_s"), [(0.0, 0.0), (0.05, 0.05), (1.5e-6, 1.5e-6), (1e-12, 1e-9), (1e9, 1e6)])
-async def test_what_a_row_takes_is_told_with_the_credit(row_s: float, told_s: float) -> None:
+async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, told_s: float) -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -308,7 +308,7 @@ async def test_control_overtakes_data_that_waits() -> None:
     assert [kind for kind, _, _ in unpack_all(payload)] == [PayloadKind.TASK, PayloadKind.SEGMENTS]
 
 
-async def test_a_worker_that_comes_again_gets_what_waited_and_the_loss_is_told_once() -> None:
+async def test_a_restarted_worker_gets_what_waited_and_the_loss_is_reported_once() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -335,7 +335,7 @@ async def test_a_worker_that_comes_again_gets_what_waited_and_the_loss_is_told_o
     assert numbers_of(again.mailboxes[3]) == [2], "late news of a former life change nothing"
 
 
-async def test_one_that_is_gone_gets_nothing_and_the_spouts_hear_it_when_all_know() -> None:
+async def test_a_dead_worker_gets_nothing_and_the_spouts_are_notified_when_all_know() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -348,7 +348,7 @@ async def test_one_that_is_gone_gets_nothing_and_the_spouts_hear_it_when_all_kno
     assert a.lost == ["b"]
 
 
-async def test_a_new_incarnation_says_that_the_one_before_has_died() -> None:
+async def test_a_new_incarnation_implies_that_the_previous_one_has_died() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -356,7 +356,7 @@ async def test_a_new_incarnation_says_that_the_one_before_has_died() -> None:
     assert a.lost == ["b"]
 
 
-async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
+async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     sender = Sender(a, 1, 3)
@@ -375,7 +375,7 @@ async def test_what_was_held_of_a_former_life_counts_against_the_next() -> None:
     assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].quota.buffered <= 2 * CAPACITY
 
 
-async def test_what_was_held_of_a_former_life_is_not_counted_as_the_next_ones() -> None:
+async def test_what_is_buffered_of_an_incarnation_is_not_counted_for_the_next() -> None:
     # They would never agree again on what they have sent each other, and nobody would ever be idle.
     a, b = pair(capacity=2)
     a.exchange.begin(), b.exchange.begin()

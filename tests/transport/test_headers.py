@@ -25,7 +25,7 @@ frames = st.one_of(
 
 
 @given(frame=frames)
-def test_a_frame_says_what_was_meant(frame: LinkHello | LinkData | LinkAck | LinkRefused) -> None:
+def test_a_frame_is_decoded_as_it_was_encoded(frame: LinkHello | LinkData | LinkAck | LinkRefused) -> None:
     assert decode(frame.encode()) == frame
 
 
@@ -51,7 +51,7 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
     assert told == []
 
 
-def test_another_version_is_told_from_noise() -> None:
+def test_another_version_is_distinguished_from_noise() -> None:
     frame = bytearray(LinkHello(1, 1, greeting=b"worker-2").encode())
     for other in (VERSION - 1, VERSION + 1):
         frame[0] = other
@@ -68,7 +68,7 @@ def test_another_version_is_told_from_noise() -> None:
 
 
 @given(mine=some, other=some, another=some)
-def test_epochs_tell_incarnations_apart(mine: int, other: int, another: int) -> None:
+def test_epochs_distinguish_incarnations(mine: int, other: int, another: int) -> None:
     if other != another:
         assert epoch_of(mine, other) != epoch_of(mine, another)
         assert epoch_of(other, mine) != epoch_of(another, mine)

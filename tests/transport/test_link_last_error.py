@@ -8,7 +8,7 @@ from .parts import MemoryNetwork, Process
 from .test_links import paired
 
 
-async def test_nobody_listens_or_nobody_answers(sim_clock: SimClock) -> None:
+async def test_no_listener_or_no_answer(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network) as a:
         link = a.open("b", "b")
@@ -35,7 +35,7 @@ async def test_what_ended_the_last_connection(sim_clock: SimClock) -> None:
         assert "is over" in pair.ab.last_error
 
 
-async def test_somebody_else_answers(sim_clock: SimClock) -> None:
+async def test_another_process_answers(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network) as a, Process("c", network) as c:
         await c.listen("b")

@@ -116,7 +116,7 @@ async def test_two_runs_of_one_seed_are_one_run() -> None:
 # -- connections -------------------------------------------------------------------------------------------------------
 
 
-async def test_who_is_not_there_is_tried_again_and_again_ever_more_slowly(sim_clock: SimClock) -> None:
+async def test_a_peer_that_is_away_is_dialled_again_ever_more_slowly(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network) as a:
         link = a.open("b", "b")
@@ -188,7 +188,7 @@ async def test_a_slow_network_fills_the_window_and_not_the_memory(sim_clock: Sim
 # -- sending -----------------------------------------------------------------------------------------------------------
 
 
-async def test_who_sends_waits_for_room_in_the_order_of_the_calls(sim_clock: SimClock) -> None:
+async def test_senders_wait_for_capacity_in_the_order_of_the_calls(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network, limits=SMALL) as a:
         link = a.open("b", "b")
@@ -220,7 +220,7 @@ async def test_data_is_not_resent_where_nothing_is_lost(sim_clock: SimClock) -> 
 # -- lives -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_peer_that_starts_again_is_told_of(sim_clock: SimClock) -> None:
+async def test_a_restarted_peer_is_reported(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("b", network) as b:
         link = b.open("a", None)
@@ -309,7 +309,7 @@ async def test_leaving_the_block_drains(sim_clock: SimClock) -> None:
             link.offer(b"late")
 
 
-async def test_draining_has_a_bound_and_those_who_wait_are_told(sim_clock: SimClock) -> None:
+async def test_draining_has_a_limit_and_waiting_senders_get_an_error(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network, limits=SMALL) as a, asyncio.TaskGroup() as group:
         link = a.open("b", "b")
@@ -372,7 +372,7 @@ async def test_a_link_that_was_closed_can_be_opened_anew(sim_clock: SimClock) ->
 # -- who knocks --------------------------------------------------------------------------------------------------------
 
 
-async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_peers_are_refused(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
     network = MemoryNetwork()
     async with Process("m", network) as m:
         m.open("a", None)
@@ -390,7 +390,7 @@ async def test_strangers_are_turned_away(sim_clock: SimClock, caplog: pytest.Log
         assert "no link here is dialled by 'stranger'" in caplog.text
 
 
-async def test_who_does_not_say_its_name_has_five_seconds(sim_clock: SimClock) -> None:
+async def test_a_peer_without_a_hello_has_five_seconds(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("m", network) as m:
         await m.listen("m")

@@ -8,7 +8,7 @@ from .simulated import live
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nothing_comes_twice_or_early_and_what_was_said_at_last_has_come(seed: int) -> None:
+def test_nothing_comes_twice_or_early_and_all_comes_in_the_end(seed: int) -> None:
     happened = live(seed)
     assert happened["came"] > 500
     assert happened["lives"] >= 6

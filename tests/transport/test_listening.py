@@ -1,4 +1,4 @@
-"""Who knocks at a listener: requests of every kind, strangers of every kind. Over real sockets."""
+"""A listener and its peers: requests of every kind, unauthenticated peers of every kind. Over real sockets."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_only_the_one_request_gets_a_websocket() -> None:
 
 @sockets
 @pytest.mark.parametrize("rudely", [False, True])
-async def test_one_that_went_before_we_came_to_it_is_nothing_to_tell_of(
+async def test_a_connection_closed_before_it_was_accepted_is_not_logged(
     rudely: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Found where a loop was held up while peers dialled: aiohttp logged a traceback for each."""
@@ -188,7 +188,7 @@ async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
 
 
 @sockets
-async def test_a_stranger_may_send_four_kib_and_stays_some_seconds() -> None:
+async def test_an_unauthenticated_peer_may_send_four_kib_and_stays_some_seconds() -> None:
     async with door(Security(TOKEN), authenticate_within_s=0.5) as at, WebSocketNetwork() as network:
         kept_short = await network.connect(at.address)
         kept_short.send(bytes(5000))
@@ -238,7 +238,7 @@ async def test_what_is_no_frame_of_ours_ends_the_connection(what: str) -> None:
 
 
 @sockets
-async def test_a_thousand_that_say_nothing_keep_nobody_from_speaking() -> None:
+async def test_a_thousand_silent_connections_do_not_keep_others_out() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 2500:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
@@ -395,7 +395,7 @@ def test_with_tls_any_host_will_do_but_there_is_one() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["opened", "authenticated", "closed"]), st.integers(0, 3), st.integers(0, 30)))
 )
-def test_strangers_are_few_and_all_are_counted(events: list[tuple[str, int, int]]) -> None:
+def test_unauthenticated_connections_are_few_and_all_are_counted(events: list[tuple[str, int, int]]) -> None:
     limits = AdmissionLimits(max_unauthenticated=3, max_per_address=5)
     admission = Admission(limits)
     here: dict[object, str] = {}

@@ -1,4 +1,4 @@
-"""A node: payloads by kind, and what a peer gets that sends what nobody understands."""
+"""A node: payloads by kind, and what happens to a peer that sends malformed ones."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_what_was_taken_and_never_sent_is_garbage(sim_clock: SimClock) -> 
         assert a.lost == ["b: the peer reports more messages taken than were sent"]
 
 
-async def test_what_is_late_or_for_nobody_does_no_harm(sim_clock: SimClock) -> None:
+async def test_a_late_or_unknown_answer_does_no_harm(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Echo, "echo")
         late = [note(op, 4711, b"\0" * 8) for op in (TELL, ASK, 4, 5, TAKEN, ENDED)]
@@ -214,7 +214,7 @@ async def test_a_link_is_closed_in_order_or_at_once(sim_clock: SimClock) -> None
         assert a.lost[1:] == ["b: it was seen to die"]
 
 
-async def test_opened_again_by_who_hears_of_the_loss(sim_clock: SimClock) -> None:
+async def test_a_listener_to_the_loss_may_open_the_link_again(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Echo, "echo")
         b.node.on_lost(lambda peer, error: b.node.link(peer) and None)

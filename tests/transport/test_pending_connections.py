@@ -1,4 +1,4 @@
-"""The pending connections: who may knock, what a pulse says, and how little of it stands in the log."""
+"""Pending connections: which peers are accepted, what a pulse reports, and how little of it is logged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def host(network: Network, heard: list[Any], clock: SimClock) -> Links:
     )
 
 
-async def test_a_pulse_says_who_lives_and_nothing_else(sim_clock: SimClock) -> None:
+async def test_a_pulse_reports_a_living_process_and_nothing_else(sim_clock: SimClock) -> None:
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
     async with host(memory.seen_by("b"), heard, sim_clock) as links:
         await links.listen("b")
@@ -60,7 +60,7 @@ async def test_a_pulse_says_who_lives_and_nothing_else(sim_clock: SimClock) -> N
 
 
 @pytest.mark.parametrize("name", ["a", "c"])
-async def test_a_pulse_is_of_who_has_proved_to_be_there(name: str, sim_clock: SimClock) -> None:
+async def test_a_pulse_needs_the_authenticated_name(name: str, sim_clock: SimClock) -> None:
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
 
     def known(who: str) -> AuthenticatedNetwork:
@@ -103,7 +103,9 @@ async def test_a_peer_of_another_version_is_refused_by_its_name(
     assert f"this is version {VERSION}: install the same release of aiostorm on both sides" in caplog.text
 
 
-async def test_who_knocks_all_day_fills_no_log(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_peer_that_connects_all_day_does_not_fill_the_log(
+    sim_clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
     async with host(memory.seen_by("b"), heard, sim_clock) as links:
@@ -123,7 +125,7 @@ async def test_who_knocks_all_day_fills_no_log(sim_clock: SimClock, caplog: pyte
     assert len(caplog.records) == 13
 
 
-async def test_nor_does_who_says_a_right_name_and_then_what_is_none(
+async def test_nor_does_a_peer_with_a_right_name_and_then_malformed_frames(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]

@@ -56,13 +56,13 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
     assert not sent.is_full, "all was taken, so the sender goes on"
 
 
-def test_a_window_of_small_messages_is_told_of_in_quarters() -> None:
+def test_small_messages_are_reported_in_quarters_of_the_limit() -> None:
     taken = ReceiverFlow()
     told = [taken.took(10) for _ in range(MAX_MESSAGES)]
     assert [amounts for amounts in told if amounts] == [(MAX_MESSAGES // 4, 10 * MAX_MESSAGES // 4)] * 4
 
 
-def test_who_sends_beyond_the_window_breaks_the_protocol() -> None:
+def test_a_sender_beyond_the_limit_breaks_the_protocol() -> None:
     taken = ReceiverFlow()
     for _ in range(MAX_MESSAGES):
         taken.waits(1)

@@ -73,7 +73,7 @@ async def test_messages_of_one_sender_stay_in_order_whatever_the_network_does(si
         assert echo.got == list(range(-1, 1001))
 
 
-async def test_an_actor_that_fails_says_so_and_goes_on(sim_clock: SimClock) -> None:
+async def test_an_actor_that_fails_answers_with_the_error_and_continues(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.system.policy = RestartPolicy(backoff_s=(0.0,))
         b.spawn(Echo, "echo")
@@ -118,7 +118,7 @@ async def test_names_are_one_living_actors_each() -> None:
             b.node.offer("n" * 257, first)
 
 
-async def test_an_actor_that_ends_is_heard_of_and_asks_end_with_it(sim_clock: SimClock) -> None:
+async def test_the_end_of_an_actor_is_reported_and_ends_its_asks(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         slow = Slow()
         far = b.spawn(slow, "slow")
@@ -140,7 +140,7 @@ async def test_an_actor_that_ends_is_heard_of_and_asks_end_with_it(sim_clock: Si
         await ref.wait_terminated()
 
 
-async def test_a_watcher_hears_why(sim_clock: SimClock) -> None:
+async def test_a_watcher_gets_the_reason(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         far = b.system.spawn(Echo, policy=STOP_ON_FAILURE)
         b.node.offer("echo", far)
@@ -152,7 +152,7 @@ async def test_a_watcher_hears_why(sim_clock: SimClock) -> None:
         assert [str(heard.error) for heard in watcher.heard] == ["ValueError: as it was told"]
 
 
-async def test_who_stops_watching_hears_nothing(sim_clock: SimClock) -> None:
+async def test_an_actor_that_stops_watching_gets_nothing(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         far = b.spawn(Echo, "echo")
         ref = a.node.ref("b", "echo")
@@ -184,7 +184,7 @@ async def test_a_cut_is_no_end(sim_clock: SimClock) -> None:
         assert watcher.heard == []
 
 
-async def test_a_new_life_of_the_peer_ends_what_was_asked_of_the_one_before(sim_clock: SimClock) -> None:
+async def test_a_restart_of_the_peer_ends_open_questions(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with two(network) as (a, b):
         b.spawn(Slow, "slow")
@@ -260,7 +260,7 @@ async def test_refs_to_a_third_process(sim_clock: SimClock) -> None:
             await c.end()
 
 
-async def test_a_slow_actor_holds_up_its_own_senders_and_nobody_else(sim_clock: SimClock) -> None:
+async def test_a_slow_actor_delays_only_its_own_senders(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         slow = Slow()
         b.spawn(slow, "slow")
@@ -288,7 +288,7 @@ async def test_a_slow_actor_holds_up_its_own_senders_and_nobody_else(sim_clock: 
         assert slow.got == [*range(3000), "last"]
 
 
-async def test_large_messages_fill_the_window_and_what_is_too_large_is_told(sim_clock: SimClock) -> None:
+async def test_large_messages_fill_the_channel_and_one_too_large_is_an_error(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         slow = Slow()
         b.spawn(slow, "slow")
@@ -308,7 +308,7 @@ async def test_large_messages_fill_the_window_and_what_is_too_large_is_told(sim_
             await ref.ask(object())
 
 
-async def test_an_answer_that_cannot_be_sent_is_told_to_who_asked(sim_clock: SimClock) -> None:
+async def test_an_answer_that_cannot_be_sent_is_an_error_for_the_caller(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Giver, "giver")
         with pytest.raises(AskFailedError, match="answered, but the answer cannot be sent: UnsendableError"):
@@ -328,7 +328,7 @@ async def test_an_ask_costs_two_frames(sim_clock: SimClock) -> None:
         assert sum(len(connection.sent) for connection in network.open) - before <= 210, "acks go with what is said"
 
 
-async def test_who_gives_up_leaves_nothing_behind(sim_clock: SimClock) -> None:
+async def test_a_caller_that_gives_up_leaves_nothing_behind(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Slow, "slow")
         ref = a.node.ref("b", "slow")

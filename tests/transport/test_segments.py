@@ -149,7 +149,7 @@ def test_what_is_small_is_one_piece_and_many_rows_are_several() -> None:
     assert len(pieces) == 21
 
 
-def test_packed_items_are_the_items_for_whoever_looks() -> None:
+def test_packed_items_look_like_the_items() -> None:
     packed = pack_items(PAIRS, [("a", 1), ("b", [2])])
     assert (len(packed), packed[1], list(packed), packed[:1]) == (2, ("b", [2]), [("a", 1), ("b", [2])], [("a", 1)])
     assert shown(sent(Segment(PAIRS, packed, 1, 2, [0, 1]))[0]) == shown(

@@ -98,7 +98,7 @@ def test_the_link_is_woken_for_each_news() -> None:
     assert len(woken) == 2
 
 
-def test_a_payload_says_its_kind_and_target() -> None:
+def test_a_payload_has_its_kind_and_target() -> None:
     kind, target, body = unpack_payload(pack_payload(PayloadKind.SEGMENTS, 70_000, b"body"))
     assert (kind, target, bytes(body)) == (PayloadKind.SEGMENTS, 70_000, b"body")
 

@@ -134,7 +134,7 @@ def test_a_handshake_takes_a_round_trip() -> None:
         assert end.due_s() == float("inf")
 
 
-def test_a_hello_is_said_again_until_it_is_answered() -> None:
+def test_a_hello_is_repeated_until_it_is_answered() -> None:
     world = World()
     end = world.ends[0]
     end.connect(world.now_s)
@@ -251,7 +251,7 @@ def test_a_new_incarnation_starts_afresh_and_frames_of_the_old_one_are_refused()
     assert old.incarnation != new.incarnation
 
 
-def test_one_that_was_replaced_is_told_so() -> None:
+def test_a_replaced_incarnation_is_refused() -> None:
     world = linked()
     one, old = world.ends
     world.restart(1)

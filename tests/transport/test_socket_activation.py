@@ -1,4 +1,4 @@
-"""Listening at no cost: nothing is loaded before somebody calls, and nobody who calls is lost."""
+"""Socket activation: nothing is imported before the first connection, and no connection is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def until(ready: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-async def test_all_who_called_before_there_was_a_network_are_answered(tmp_path: Path) -> None:
+async def test_connections_before_there_was_a_network_are_answered(tmp_path: Path) -> None:
     path = tmp_path / "s" / "a"
 
     def echo(connection: Connection) -> None:
@@ -49,7 +49,7 @@ async def test_all_who_called_before_there_was_a_network_are_answered(tmp_path: 
     assert not path.exists()
 
 
-async def test_one_who_has_gone_again_is_no_harm(tmp_path: Path) -> None:
+async def test_a_connection_that_was_closed_again_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "s" / "a"
     came: list[Connection] = []
     async with WebSocketNetwork() as network, asyncio.TaskGroup() as group:
@@ -88,5 +88,5 @@ asyncio.run(main())
 """
 
 
-def test_nothing_is_loaded_before_somebody_calls(tmp_path: Path) -> None:
+def test_nothing_is_imported_before_the_first_connection(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "s" / "a")], check=True, timeout=60)

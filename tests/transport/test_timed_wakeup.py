@@ -1,4 +1,4 @@
-"""TimedWakeup: no ring is lost, no time is missed, and a timer that goes off early harms nobody."""
+"""TimedWakeup: no `set` is lost, no time is missed, and an early timer does no harm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_a_ring_before_counts_until_it_is_cleared(sim_clock: SimClock) -> 
     wakeup.cancel()
 
 
-async def test_who_waits_is_woken_at_once(sim_clock: SimClock) -> None:
+async def test_a_waiter_is_woken_at_once(sim_clock: SimClock) -> None:
     wakeup = TimedWakeup()
     asyncio.get_running_loop().call_later(1.5, wakeup.set)
     assert await waits(wakeup, sim_clock, float("inf")) == 1.5

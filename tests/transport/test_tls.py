@@ -251,7 +251,7 @@ def client_context(files: TlsFiles, **changes: object) -> ssl.SSLContext:
         "a self-signed one",
     ],
 )
-async def test_who_does_not_finish_tls_is_turned_away(ministry: Ministry, how: str) -> None:
+async def test_a_peer_that_does_not_finish_tls_is_refused(ministry: Ministry, how: str) -> None:
     files = ministry.files()
     context: ssl.SSLContext | None = None
     said = b"GET /aiostorm/link HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -284,7 +284,7 @@ async def test_who_does_not_finish_tls_is_turned_away(ministry: Ministry, how: s
 
 
 @sockets
-async def test_somebody_between_two_is_found_though_its_certificate_is_good(ministry: Ministry) -> None:
+async def test_a_third_party_is_found_though_its_certificate_is_good(ministry: Ministry) -> None:
     """Another node of the cluster, whose certificate is for the same host, passes on what it hears."""
     theirs, ours, between = (ministry.files() for _ in range(3))
     async with serving(Security(TOKEN, theirs)) as server, open_network("a", Security(TOKEN, ours)) as network:

@@ -110,7 +110,7 @@ async def test_a_connection_ends_once_for_both_sides(pair: Pair, who: str) -> No
         assert end.writable
 
 
-async def test_who_sends_waits_for_who_reads_slowly(pair: Pair) -> None:
+async def test_a_sender_waits_for_a_slow_reader(pair: Pair) -> None:
     near, far = await pair.connect()
     for one, other in ((near, far), (far, near)):
         sent = 0
@@ -134,7 +134,7 @@ async def test_who_sends_waits_for_who_reads_slowly(pair: Pair) -> None:
         assert one.writable
 
 
-async def test_who_waits_for_room_is_told_of_the_end(pair: Pair) -> None:
+async def test_a_sender_that_waits_for_capacity_gets_the_end(pair: Pair) -> None:
     near, far = await pair.connect()
     while near.writable:
         near.send(bytes(64_000))
@@ -163,7 +163,7 @@ async def test_a_cancelled_receive_loses_nothing(pair: Pair) -> None:
         assert frame == b"%d" % number
 
 
-async def test_nobody_listens(pair: Pair, tmp_path: Path) -> None:
+async def test_there_is_no_listener(pair: Pair, tmp_path: Path) -> None:
     for address in ("127.0.0.1:1", f"unix:{tmp_path}/nobody", "no-such-host.invalid:6700"):
         with pytest.raises(NetworkError, match=address.split(":")[0]):
             await pair.network.connect(address)
