@@ -5,7 +5,7 @@ tasks there are.
 
 A stream is drawn from a seed: sessions, tumbling or sliding windows, ready made, with a class's own methods, or
 buffered; rows in order or not, with a lag or without; late rows; a field or a function that says when. Of one spout
-task, the model hears the time before each row. Two spout tasks emit in turns, one row at a time, so that there is one
+task, the model gets the time before each row. Two spout tasks emit in turns, one row at a time, so that there is one
 order of rows; or freely, and then no row is further behind than the lag.
 """
 

@@ -32,7 +32,7 @@ def batch(first: int = 0) -> Any:
 
 
 class Batches(Spout):
-    """Emits so many batches of ROWS rows; replays what fails, if it is told to."""
+    """Emits so many batches of ROWS rows; replays what fails, if the test asks."""
 
     outputs = Fields("word", "n")
 

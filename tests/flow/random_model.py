@@ -46,13 +46,13 @@ class Model:
     executed: int = 0
     restarts: int = 0
 
-    def execute(self, who: str, ids: Ids) -> None:
+    def execute(self, component: str, ids: Ids) -> None:
         self.executed += 1
         for emission in ids:
             if self.acked[emission] and emission not in self.replayed:
-                self.problems.append(f"{who} executed a tuple of {emission} after its ack")
+                self.problems.append(f"{component} executed a tuple of {emission} after its ack")
         if self.over:
-            self.problems.append(f"{who} executed a tuple after the end")
+            self.problems.append(f"{component} executed a tuple after the end")
         if not self.cyclic and any(box.fill > box.capacity for box in self.boxes):
             self.problems.append("a mailbox holds more than its capacity")
 
@@ -136,11 +136,11 @@ class Numbers(Spout):
 
 
 heard_by = Model()
-"""Whom the hooks of generator spouts tell: hooks are named by an import string, so this cannot be an argument."""
+"""Where the hooks of generator spouts report: hooks are named by an import string, so this cannot be an argument."""
 
 
-class Hears(TaskHook):
-    """Tells the model what became of a generator's messages."""
+class OutcomeHook(TaskHook):
+    """Reports to the model what became of a generator's messages."""
 
     def prepare(self, context: Any) -> None:
         self.name, self.model = f"{context.component}[{context.task_id}]", heard_by
@@ -155,7 +155,7 @@ class Hears(TaskHook):
 def generator_spout(model: Model, count: int, seed: int, *, tracked: bool, lists: float) -> Any:
     """A generator of rows, some of them lists. Its name begins with "g"."""
 
-    @spout(outputs=list(FIELDS), tracked=tracked, config={"auto_task_hooks": [f"{__name__}:Hears"]})
+    @spout(outputs=list(FIELDS), tracked=tracked, config={"auto_task_hooks": [f"{__name__}:OutcomeHook"]})
     def numbers(context: Any) -> Iterator[Any]:
         name, rng = f"{context.component}[{context.task_id}]", random.Random(seed)
         for n in range(count):

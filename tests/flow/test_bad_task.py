@@ -43,10 +43,10 @@ async def test_only_messages_with_a_row_in_the_task_that_hangs_time_out(sim_cloc
         running = await cluster.submit("t", builder.create_topology(), Config(max_spout_pending=pending // spouts))
         await asyncio.sleep(65)  # the work, and the message timeout
         await running.kill(0)
-    failed = [message for message, failure in source.heard if failure]
-    assert len(source.heard) == 20_000 * spouts
+    failed = [message for message, failure in source.outcomes if failure]
+    assert len(source.outcomes) == 20_000 * spouts
     assert 0 < len(failed) <= 0.5 * pending
-    assert len(source.heard) - len(failed) == trouble.done
+    assert len(source.outcomes) - len(failed) == trouble.done
 
 
 async def test_it_is_still_so_after_two_periods_of_the_topology_master(sim_clock: object) -> None:

@@ -22,12 +22,12 @@ WINDOW_MS = 100
 
 
 class Source(Spout):
-    """Emits 0, 1, … as fast as it may; `heard` gets (message id, failure or None)."""
+    """Emits 0, 1, … as fast as it may; `outcomes`: (message id, failure or None)."""
 
     outputs = ("n", "key")
 
     def __init__(self, count: int, *, each_call: int = 1) -> None:
-        self.count, self.each_call, self.heard = count, each_call, Notes()
+        self.count, self.each_call, self.outcomes = count, each_call, Notes()
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector, self.next = collector, 0
@@ -41,14 +41,14 @@ class Source(Spout):
             self.next += 1
 
     def ack(self, message_id: Any) -> None:
-        self.heard.append((message_id, None))
+        self.outcomes.append((message_id, None))
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.heard.append((message_id, failure.reason))
+        self.outcomes.append((message_id, failure.reason))
 
 
 class ByThrees(Bolt):
-    """Acks three when it has three; emits one row for them if there is somebody to take it."""
+    """Acks three when it has three; emits one row for them if there is a consumer."""
 
     outputs = "n"
 
@@ -104,8 +104,8 @@ async def life(cluster: LocalCluster, source: Source, made: Any, **config: Any) 
     begun_s = asyncio.get_running_loop().time()
     running = await cluster.submit("t", builder.create_topology(), Config(**config))
     await running.wait_finished(600)
-    assert len(source.heard) == source.count
-    return dict(source.heard), asyncio.get_running_loop().time() - begun_s
+    assert len(source.outcomes) == source.count
+    return dict(source.outcomes), asyncio.get_running_loop().time() - begun_s
 
 
 @pytest.mark.parametrize("pending", [10, 11, 30, 100, 1_000])
@@ -115,10 +115,10 @@ async def test_what_waits_for_others_holds_up_nothing(
     local_cluster: LocalCluster, sim_clock: SimClock, made: Callable[[], Any], pending: int, tree: int
 ) -> None:
     source = Source(3_000)
-    heard, took_s = await life(
+    outcomes, took_s = await life(
         local_cluster, source, made(), max_spout_pending=pending, acker_tree_max_messages=tree, acker_executors=2
     )
-    assert set(heard.values()) == {None}
+    assert set(outcomes.values()) == {None}
     cycles = 3_000 / (pending - 2)
     # No wait but the bolt's own 1 ms, and none at the end of a mailbox for what comes 20 ms later.
     assert took_s < 0.5 + (0.0022 * cycles if made is LaterByThrees else 0)
@@ -131,8 +131,8 @@ async def test_windows_and_joins_of_windows_go_on(
     windows = 10
     tumbling = type("Tumbles", (Sums,), {"windows": Tumbling(WINDOW_MS, time=Time.PROCESSING)})
     source = Source(pending * windows)
-    heard, took_s = await life(local_cluster, source, tumbling(), max_spout_pending=pending)
-    assert set(heard.values()) == {None}
+    outcomes, took_s = await life(local_cluster, source, tumbling(), max_spout_pending=pending)
+    assert set(outcomes.values()) == {None}
     assert took_s < (windows + 2) * WINDOW_MS / 1000
 
     builder = TopologyBuilder()
@@ -146,8 +146,8 @@ async def test_windows_and_joins_of_windows_go_on(
     begun_s = sim_clock.monotonic()
     running = await local_cluster.submit("join", builder.create_topology(), Config(max_spout_pending=pending))
     await running.wait_finished(600)
-    assert {failure for _, failure in [*left.heard, *right.heard]} == {None}
-    assert len(left.heard) == len(right.heard) == pending * windows
+    assert {failure for _, failure in [*left.outcomes, *right.outcomes]} == {None}
+    assert len(left.outcomes) == len(right.outcomes) == pending * windows
     assert sim_clock.monotonic() - begun_s < (windows + 2) * WINDOW_MS / 1000
 
 
@@ -190,7 +190,7 @@ async def test_what_is_forgotten_fails_alone(
     running = await local_cluster.submit("t", builder.create_topology(), Config(max_spout_pending=1_000))
     await running.wait_finished(600)
     assert forgotten
-    assert {message for message, failure in source.heard if failure} == forgotten
-    assert len(source.heard) == 10_000
-    assert {failure for _, failure in source.heard} == {None, "timeout"}
+    assert {message for message, failure in source.outcomes if failure} == forgotten
+    assert len(source.outcomes) == 10_000
+    assert {failure for _, failure in source.outcomes} == {None, "timeout"}
     assert sim_clock.monotonic() - begun_s < 33.1  # one timeout and a tenth, from the last one's emit

@@ -103,10 +103,10 @@ async def test_outputs_know_their_chunk_and_a_replay_gives_the_same_parts(bolt: 
     results = await results_of(builder)
     assert results["source"][0][1], "none was replayed"
     seen = results["seen"][0]
-    told = set(seen)
-    assert len({(chunk, part) for chunk, part, _ in seen}) == len(told), "one part, other rows"
+    distinct = set(seen)
+    assert len({(chunk, part) for chunk, part, _ in seen}) == len(distinct), "one part, other rows"
     outputs = 6 if (bolt, split) != (Halves, False) else 2
-    assert Counter(chunk for chunk, _, _ in told) == {f"s/0/{chunk}": outputs for chunk in range(4)}
+    assert Counter(chunk for chunk, _, _ in distinct) == {f"s/0/{chunk}": outputs for chunk in range(4)}
 
 
 async def test_row_bolts_see_it_as_metadata() -> None:
@@ -120,7 +120,7 @@ async def test_row_bolts_see_it_as_metadata() -> None:
 
 
 class Holds(Bolt):
-    """Acks all of what it was given at once, fails the first of it once, and tells another bolt."""
+    """Acks all of what it was given at once, fails the first of it once, and emits to another bolt."""
 
     outputs = Fields("rows")
 

@@ -1,4 +1,4 @@
-"""The local cluster from outside: several topologies, states, ends, and living inside somebody else's program."""
+"""The local cluster from outside: several topologies, states, ends, and use inside another program."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_what_goes_in_comes_out_in_the_metrics() -> None:
         assert metrics["numbers"].complete_latency_s > 0
         assert metrics.pending == 0
         with pytest.raises(KeyError, match="there are: __acker, numbers, slowly, total"):
-            metrics["nobody"]
+            metrics["missing"]
 
 
 @pytest.mark.sockets

@@ -116,7 +116,7 @@ def function(shop: Shop) -> Component:
 Story = Callable[[Shop, RunningTopology], Awaitable[None]]
 
 
-async def tell(cluster: LocalCluster, source: Any, slow: Any, config: Config | None = None, *, tasks: int = 1) -> Any:
+async def submit(cluster: LocalCluster, source: Any, slow: Any, config: Config | None = None, *, tasks: int = 1) -> Any:
     builder = TopologyBuilder()
     builder.set_spout("source", source)
     builder.set_bolt("slow", slow, parallelism=tasks).shuffle_grouping("source")
@@ -139,7 +139,7 @@ async def test_the_spout_settles_at_what_its_bolt_can_bear(
     local_cluster: LocalCluster, sim_clock: SimClock, source: Any, slow: Any
 ) -> None:
     shop = Shop()
-    running = await tell(local_cluster, source(shop), slow(shop))
+    running = await submit(local_cluster, source(shop), slow(shop))
     await sim_clock.advance(20)
     seen = await rates(sim_clock, shop, 20)
     # A mailbox of 20 rows is empty for a moment between two calls that emit 40; a batch counts as done at its end.
@@ -162,7 +162,7 @@ async def test_when_the_bolt_is_fast_again_the_spout_is_free_again(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     shop = Shop()
-    running = await tell(local_cluster, Endless(shop), Slow(shop))
+    running = await submit(local_cluster, Endless(shop), Slow(shop))
     await sim_clock.advance(20)
     shop.takes_s = 0.0001
     await sim_clock.advance(4)
@@ -181,8 +181,8 @@ async def test_switched_off_every_spout_is_free_at_once_and_on_again_it_is_paced
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     shop = Shop()
-    # A mailbox in which a second of the spout's is nothing: it alone holds nobody back in this test.
-    running = await tell(
+    # A mailbox in which a second of the spout's is nothing: it alone slows no spout in this test.
+    running = await submit(
         local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=100_000, mailbox_target_ms=0)
     )
     await running.update({"topology.backpressure.water.mark.high": 0.01, "topology.backpressure.water.mark.low": 0.001})
@@ -201,7 +201,7 @@ async def test_switched_off_every_spout_is_free_at_once_and_on_again_it_is_paced
 
 
 async def test_one_slow_task_does_not_starve_the_others(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    """Hop by hop alone: when all mailboxes are full, who emits waits for a fast task, and not for the slow one."""
+    """Hop by hop alone: when all mailboxes are full, a spout waits for a fast task, and not for the slow one."""
     shop = Shop(takes_s=0.005)
 
     class OneIsSlow(Slow):
@@ -213,7 +213,7 @@ async def test_one_slow_task_does_not_starve_the_others(local_cluster: LocalClus
             self.shop.counts["done"] += 1
 
     config = Config(backpressure_enable=False, mailbox_capacity_tuples=100)
-    running = await tell(local_cluster, ManyACall(shop), OneIsSlow(shop), config, tasks=5)
+    running = await submit(local_cluster, ManyACall(shop), OneIsSlow(shop), config, tasks=5)
     await sim_clock.advance(3)
     assert all(done > 0.9 * 810 for _, done in await rates(sim_clock, shop, 20))
     await running.kill(0)
@@ -291,7 +291,7 @@ async def test_two_hot_keys_by_partial_key_do_not_make_their_spouts_stop_and_go(
 
 
 async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: LocalCluster) -> None:
-    running = await tell(local_cluster, Endless(Shop()), Slow(Shop()))
+    running = await submit(local_cluster, Endless(Shop()), Slow(Shop()))
     before = running.config
     with pytest.raises(ConfigError, match="workers cannot be changed while a topology runs"):
         await running.update({"workers": 3})
@@ -305,7 +305,7 @@ async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: Loc
 
 async def test_an_end_waits_for_no_pace(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     shop = Shop(takes_s=2.0)
-    running = await tell(local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=4))
+    running = await submit(local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=4))
     await sim_clock.advance(30)
     assert running.backpressure().spouts[0].wait_s > 1
     begun_s = asyncio.get_running_loop().time()
@@ -324,7 +324,7 @@ async def test_an_idle_topology_has_no_timer_and_a_slow_trickle_changes_nothing_
             await asyncio.sleep(60)
             self.collector.emit((1,), message_id=1)
 
-    running = await tell(local_cluster, Trickle(shop), Slow(shop))
+    running = await submit(local_cluster, Trickle(shop), Slow(shop))
     await sim_clock.advance(24 * 3600)
     view = running.backpressure()
     assert (view.state, view.events) == ("NORMAL", ())

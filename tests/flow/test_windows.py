@@ -127,7 +127,7 @@ async def test_watermarks_travel_through_bolts_that_have_no_windows(cluster: Loc
 
 
 async def test_a_spout_tells_watermarks_itself(cluster: LocalCluster) -> None:
-    class Told(Spout):
+    class WatermarkSpout(Spout):
         outputs = FIELDS
         watermarks = True
         steps: ClassVar[list[Any]] = [("ann", 5, 1), ("ann", 900, 1), 999, ("ann", 950, 1), 1_000, ("ann", 990, 1)]
@@ -147,7 +147,7 @@ async def test_a_spout_tells_watermarks_itself(cluster: LocalCluster) -> None:
 
     sink = Recorder()
     builder = TopologyBuilder()
-    builder.set_spout("spout", Told)
+    builder.set_spout("spout", WatermarkSpout)
     builder.set_bolt("between", as_it_is, parallelism=2).fields_grouping("spout", "at")
     builder.set_bolt("windows", sums()).fields_grouping("between", "user")
     builder.set_bolt("sink", sink).shuffle_grouping("windows")

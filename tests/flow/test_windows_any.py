@@ -1,4 +1,4 @@
-"""Any topology around windows, whose spouts tell watermarks that are right: no row is late, and every window is whole.
+"""Any topology around windows, whose spouts emit correct watermarks: no row is late, and every window is whole.
 
 From one seed: spouts that pause, bolts between that let some rows overtake others, windows in several tasks, perhaps
 windows behind windows, small mailboxes and turns.
@@ -23,7 +23,7 @@ Step = tuple[str, int, int] | int | float
 """A row, a watermark, or a pause in seconds."""
 
 
-class Told(Spout):
+class WatermarkSpout(Spout):
     outputs = FIELDS
     watermarks = True
 
@@ -66,21 +66,21 @@ class Kept(BufferedWindowBolt):
 
 
 def steps(rng: random.Random) -> list[Step]:
-    """No row is before a watermark that was told before it."""
-    told: list[Step] = []
+    """No row is before a watermark that was emitted before it."""
+    steps: list[Step] = []
     far, mark = 0, -1_000_000
     for _ in range(rng.randint(0, 40)):
         what = rng.random()
         if what < 0.6:
             far += rng.choice((0, 10, 100))
-            told.append((rng.choice("abc"), max(mark, far - rng.choice((0, 0, 50))), 1))
+            steps.append((rng.choice("abc"), max(mark, far - rng.choice((0, 0, 50))), 1))
         elif what < 0.85:
             mark = max(mark, far - rng.choice((0, 20)))
             far = max(far, mark)
-            told.append(mark)
+            steps.append(mark)
         else:
-            told.append(rng.choice((0.0, 0.01, 1.0, 3.0)))
-    return told
+            steps.append(rng.choice((0.0, 0.01, 1.0, 3.0)))
+    return steps
 
 
 async def assert_whole(seed: int) -> None:
@@ -91,8 +91,8 @@ async def assert_whole(seed: int) -> None:
     settings: Any = {"key": "user", "timestamp": "at", "allowed_lateness_ms": rng.choice((0, 0, 100))}
     kept, again = rng.random() < 0.5, rng.random() < 0.5
     builder, sink, sources = TopologyBuilder(), Recorder(), list[str]()
-    for n, told in enumerate(spouts):
-        builder.set_spout(f"spout{n}", Told(told))
+    for n, steps in enumerate(spouts):
+        builder.set_spout(f"spout{n}", WatermarkSpout(steps))
         sources.append(f"spout{n}")
     for n in range(rng.randint(0, 2)):
         between = builder.set_bolt(f"between{n}", Between(seed), parallelism=rng.randint(1, 3))
@@ -113,7 +113,7 @@ async def assert_whole(seed: int) -> None:
         running = await cluster.submit("t", builder.create_topology(), config)
         await running.wait_finished(timeout_s=900)
         metrics = running.metrics()
-    rows = [step for told in spouts for step in told if isinstance(step, tuple)]
+    rows = [step for steps in spouts for step in steps if isinstance(step, tuple)]
     expected = Counter((user, one.start, one.end) for user, at, _ in rows for one in windows.windows_of(at))
     assert metrics["windows"].late == metrics["windows"].live_windows == 0
     assert metrics["windows"].acked == len(rows)

@@ -1,4 +1,4 @@
-"""Windows in topologies, where somebody looked for what could go wrong."""
+"""Windows in topologies: cases that a review found."""
 
 from __future__ import annotations
 

@@ -117,9 +117,9 @@ async def test_the_counts_agree(local_cluster: LocalCluster, config: dict[str, A
     await running.wait_finished()
     check(running)
     metrics = running.metrics()["spout"]
-    assert len(source.heard) == 400
+    assert len(source.outcomes) == 400
     assert metrics.emitted == 400 + metrics.replayed
-    assert metrics.failed == sum(note[0] == "fail" for note in source.heard) + metrics.replayed
+    assert metrics.failed == sum(note[0] == "fail" for note in source.outcomes) + metrics.replayed
     if "max_retries" in config:
         assert metrics.dead_lettered > 0
 

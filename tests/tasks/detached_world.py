@@ -47,7 +47,7 @@ class Acker:
         self.ledger = Ledger(TIMEOUT_S)
 
     def post(self, message: Any) -> None:
-        """A task tells it something."""
+        """A message of a task."""
         self.world.under_way.append((self, message))
 
     def take(self, message: Any) -> None:
@@ -93,7 +93,7 @@ class Bolt:
         self.held += [segment.tuple_at(offset) for offset in range(len(segment.items))]
 
     def act(self) -> None:
-        """Something becomes of a row, or is told of."""
+        """A row is acked or failed, or something is sent."""
         world, rng = self.world, self.world.rng
         kind = rng.choice(["ack", "ack", "ack", "emit", "emit", "fail", "post", "post", "detach", "detach", "reset"])
         if kind == "post":
@@ -124,7 +124,7 @@ class Bolt:
 
     @property
     def busy(self) -> bool:
-        """Is there anything to do, or to tell?"""
+        """Is there anything to do, or to send?"""
         return bool(self.held or self.unsealed or self.emitter.dirty)
 
     def finish(self) -> None:
@@ -166,7 +166,7 @@ class Basic(Bolt):
         self.queue.append(segment)
 
     def act(self) -> None:
-        """A slice is executed, or something that waits is detached, or all is told."""
+        """A slice is executed, or something that waits is detached, or all is sent."""
         kind = self.world.rng.choice(["run", "run", "run", "post", "detach"])
         if kind == "post" or not self.queue:
             self.post()
@@ -278,7 +278,7 @@ class World:
                 bolt.post()
         if not self.harmed:
             assert not self.pending.message_ids()
-            for acker in self.ackers:  # (a failure that is told at once, and comes late, is a stray)
+            for acker in self.ackers:  # (a failure that is sent at once, and comes late, is a stray)
                 assert not acker.ledger._rows
                 assert not acker.ledger._complete
                 assert not any(stray.xor for stray in acker.ledger._early_rows.values())

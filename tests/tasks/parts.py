@@ -1,4 +1,4 @@
-"""Parts that many tests here are built of: a line of components, shared notes, bolts that do what they are told."""
+"""Parts that many tests here are built of: a line of components, shared notes, bolts that do what a test asks."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def line(spout: Any, /, **bolts: Any) -> Topology:
 
 
 class Numbers(Spout):
-    """Emits 0, 1, … `count` - 1 with themselves as message ids, one a call, then finishes; notes what it hears.
+    """Emits 0, 1, … `count` - 1 with themselves as message ids, one a call, then finishes; notes its acks and fails.
 
-    `heard` gets ("ack", id) and ("fail", id, failure).
+    `outcomes`: ("ack", id) and ("fail", id, failure).
     """
 
     outputs = "n"
 
     def __init__(self, count: int, *, each_call: int = 1) -> None:
         self.count, self.each_call = count, each_call
-        self.heard = Notes()
+        self.outcomes = Notes()
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector = collector
@@ -69,18 +69,18 @@ class Numbers(Spout):
             self.collector.finish()
 
     def ack(self, message_id: Any) -> None:
-        self.heard.append(("ack", message_id))
+        self.outcomes.append(("ack", message_id))
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.heard.append(("fail", message_id, failure))
+        self.outcomes.append(("fail", message_id, failure))
 
     @property
     def acked(self) -> list[Any]:
-        return [note[1] for note in self.heard if note[0] == "ack"]
+        return [note[1] for note in self.outcomes if note[0] == "ack"]
 
     @property
     def failed(self) -> dict[Any, Any]:
-        return {note[1]: note[2] for note in self.heard if note[0] == "fail"}
+        return {note[1]: note[2] for note in self.outcomes if note[0] == "fail"}
 
 
 class Does(BasicBolt):

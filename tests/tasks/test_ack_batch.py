@@ -1,4 +1,4 @@
-"""What a task tells the ackers, and when: a made edge in the frame of the edge that it was made of."""
+"""What a task sends to the ackers, and when: a made edge in the frame of the edge that it was made of."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ack_batch() -> tuple[AckBatch, Mailbox]:
     return AckBatch([box]), box
 
 
-def told(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
+def sent_to(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
     found = []
     while box.has_control:
         acks = box.take_control()
@@ -43,13 +43,13 @@ async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_don
     books.xors[7] = 0b1  # made of a row of it
     books.done(other)
     books.post()
-    assert told(box) == [([(8, 200)], [])]
+    assert sent_to(box) == [([(8, 200)], [])]
     books.xors[7] = 0b10  # made in a later turn
     books.post()
-    assert told(box) == []
+    assert sent_to(box) == []
     books.done(open_one)
     books.post()
-    assert told(box) == [([(7, 100 ^ 0b11)], [])]
+    assert sent_to(box) == [([(7, 100 ^ 0b11)], [])]
 
 
 async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
@@ -58,10 +58,10 @@ async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
     books.withhold(segment)
     books.failures.append((7, 1, "why"))
     books.post()
-    assert told(box) == [([], [(7, 1)])]
+    assert sent_to(box) == [([], [(7, 1)])]
     books.done(segment)
     books.post()
-    assert told(box) == [([(7, 100)], [(7, 1)])]
+    assert sent_to(box) == [([(7, 100)], [(7, 1)])]
 
 
 async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
@@ -72,13 +72,13 @@ async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
     books.withhold(both)
     books.done(first)
     books.post()
-    assert told(box) == []
+    assert sent_to(box) == []
     books.done(both)
     books.post()
-    assert told(box) == [([(7, 3), (8, 4)], [])]
+    assert sent_to(box) == [([(7, 3), (8, 4)], [])]
     books.withhold(Segment(ORIGIN, [1]))  # untracked: nothing to keep
     books.post()
-    assert told(box) == []
+    assert sent_to(box) == []
 
 
 class Lossy:
@@ -212,7 +212,7 @@ async def test_a_turn_that_halts_in_the_middle_of_a_segment_tells_no_edge_of_it(
 
 
 async def test_a_lost_frame_that_tells_of_a_failure_makes_no_false_ack(sim_clock: SimClock) -> None:
-    # An async function failed a row, and suspended in the next: the failure was told alone, the edge afterwards.
+    # An async function failed a row, and suspended in the next: the failure was sent alone, the edge afterwards.
     @bolt
     async def picky(n: int) -> None:
         if n == 2:
@@ -231,4 +231,4 @@ async def test_a_lost_frame_that_tells_of_a_failure_makes_no_false_ack(sim_clock
         running = await cluster.submit("t", line(source, bolt=picky), Config(acker_tree_max_messages=2))
         await running.wait_finished(60)
     assert source.acked == [3]
-    assert [note[1] for note in source.heard if note[0] == "fail"] == [2, 0, 1]  # the others by timeout
+    assert [note[1] for note in source.outcomes if note[0] == "fail"] == [2, 0, 1]  # the others by timeout

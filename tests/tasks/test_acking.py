@@ -1,4 +1,4 @@
-"""Which messages are acked and which fail, and when: at least once, as a spout hears it."""
+"""Which messages are acked and which fail, and when: at least once, by the acks and fails of the spout."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ async def test_several_anchors(local_cluster: LocalCluster, tree: int, ackers: i
     await left.feed(0)
     await right.feed(1)
     await asyncio.sleep(0.1)
-    await left.feed(2)  # joined with nobody: it is acked in either case
+    await left.feed(2)  # joined with no row: it is acked in either case
     await left.idle()
     await right.idle()
     await running.wait_idle()

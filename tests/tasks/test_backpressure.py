@@ -216,7 +216,7 @@ async def test_cycles_make_progress(local_cluster: LocalCluster, capacity: int, 
 async def test_acks_get_through_while_data_is_blocked(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """The way to `stuck` is blocked; what goes the other way is acked, failed and timed out as ever."""
     gate = Gate()
-    heard = Notes()
+    outcomes = Notes()
 
     class Two(Numbers):
         outputs = {"default": "n", "side": "n"}  # noqa: RUF012
@@ -228,10 +228,10 @@ async def test_acks_get_through_while_data_is_blocked(local_cluster: LocalCluste
             super().next_tuple()
 
         def ack(self, message_id: Any) -> None:
-            heard.append(("ack", message_id))
+            outcomes.append(("ack", message_id))
 
         def fail(self, message_id: Any, failure: Any) -> None:
-            heard.append((failure.reason, message_id))
+            outcomes.append((failure.reason, message_id))
 
     async def stuck(tup: Any, collector: Any) -> None:
         await gate.wait()
@@ -244,14 +244,14 @@ async def test_acks_get_through_while_data_is_blocked(local_cluster: LocalCluste
     config = Config(mailbox_capacity_tuples=5, acker_tree_max_messages=1)
     running = await local_cluster.submit("t", builder.create_topology(), config)
     await sim_clock.advance(5)
-    assert heard == []
+    assert outcomes == []
     (good, collector), (bad, _) = kept
     collector.ack(good)
     collector.fail(bad)
     await sim_clock.settle()
-    assert sorted(heard) == [("ack", "side"), ("failed", "bad")]
+    assert sorted(outcomes) == [("ack", "side"), ("failed", "bad")]
     await sim_clock.advance(32)
-    assert ("timeout", 0) in heard
+    assert ("timeout", 0) in outcomes
     assert running.metrics()["spout"].emitted < 1000
     await running.kill(0)
 

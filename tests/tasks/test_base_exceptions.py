@@ -141,7 +141,7 @@ class Asks(Numbers):
         super().next_tuple()
 
 
-class Hears(Numbers):
+class RaisesInAck(Numbers):
     def ack(self, message_id: Any) -> None:
         super().ack(message_id)
         look(message_id)
@@ -155,7 +155,7 @@ class Opens(Numbers):
             sys.exit("not now")
 
 
-@pytest.mark.parametrize("kind", [Asks, Hears, Opens])
+@pytest.mark.parametrize("kind", [Asks, RaisesInAck, Opens])
 async def test_in_a_spout(local_cluster: LocalCluster, kind: type[Numbers]) -> None:
     BAD.add(2)
     source = kind(3)

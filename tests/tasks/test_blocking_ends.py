@@ -37,10 +37,10 @@ class Keeper(Bolt):
 
 class Hear(BasicBolt):
     def __init__(self) -> None:
-        self.heard = Notes()
+        self.outcomes = Notes()
 
     def execute(self, tup: Any, collector: Any) -> None:
-        self.heard.append(tup["said"])
+        self.outcomes.append(tup["said"])
 
 
 async def test_what_it_emits_and_acks_when_it_ends_is_heard():
@@ -49,10 +49,10 @@ async def test_what_it_emits_and_acks_when_it_ends_is_heard():
         running = await cluster.submit(
             "t", line(spout, keep=Keeper(), hear=hear), {"topology.message.timeout.secs": 30}
         )
-        await until(lambda: running.metrics()["keep"].executed == 3 and bool(hear.heard))
+        await until(lambda: running.metrics()["keep"].executed == 3 and bool(hear.outcomes))
         await running.kill(0.2)
         assert not running.errors()
-    assert hear.heard == ["hello", 3]
+    assert hear.outcomes == ["hello", 3]
 
 
 async def until(ready: Callable[[], bool]) -> None:

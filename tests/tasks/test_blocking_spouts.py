@@ -50,7 +50,7 @@ async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks()
     class Blocks(Spout):
         outputs = "n"
         blocking = True
-        heard = Notes()
+        outcomes = Notes()
 
         def open(self, context: Any, collector: Any) -> None:
             self.collector = collector
@@ -62,7 +62,7 @@ async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks()
                 self.collector.finish()
 
         def ack(self, message_id: Any) -> None:
-            self.heard.append(message_id)
+            self.outcomes.append(message_id)
 
     async with LocalCluster() as cluster:
         sink = Recorder()
@@ -74,7 +74,7 @@ async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks()
         finally:
             items.put(3)
         await running.wait_finished(PATIENCE_S)
-        assert sorted(Blocks.heard) == [1, 2, 3]
+        assert sorted(Blocks.outcomes) == [1, 2, 3]
 
 
 @pytest.mark.sockets

@@ -15,7 +15,7 @@ from .parts import Does, DoesRich, Gate, Notes, Numbers, line, rows
 
 
 async def test_acks_and_emits_from_a_task_of_the_bolts_own(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    """Between turns nobody executes anything; what it does is sent all the same, at once."""
+    """Between turns no row is executed; what the bolt does is sent all the same, at once."""
 
     class Late(Bolt):
         outputs = "out"
@@ -112,7 +112,7 @@ async def test_a_prepare_that_always_raises_fails_the_submit(blocking: bool) -> 
     assert calls == ["prepare"] * 6
     left = [thread for thread in threading.enumerate() if thread.name.startswith("aiostorm-bolt")]
     for thread in left:
-        thread.join(5)  # told to end, and nobody waits for that: it may need a moment
+        thread.join(5)  # asked to end without a wait: it may need a moment
     assert not any(thread.is_alive() for thread in left)
 
 
@@ -172,8 +172,8 @@ async def test_per_component_config_and_context(local_cluster: LocalCluster) -> 
     assert (config.mailbox_capacity_tuples, config.turn_max_tuples, config.turn_max_ms) == (7, 3, 5)
     assert config.get("my.own") == "x"
     assert running.metrics()["looks"].tasks[0].capacity == 7
-    with pytest.raises(KeyError, match="no component 'nobody'; there are"):
-        first.tasks("nobody")
+    with pytest.raises(KeyError, match="no component 'missing'; there are"):
+        first.tasks("missing")
 
 
 async def test_max_task_parallelism_caps_every_component(local_cluster: LocalCluster) -> None:

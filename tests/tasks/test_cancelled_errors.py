@@ -159,7 +159,7 @@ async def test_in_ack_and_fail_it_is_reported_and_each_message_is_settled_once(
     running = await local_cluster.submit("t", line(source, sink=Recorder(fail_on=lambda tup: fails)))
     await running.wait_finished(timeout_s=20)
     assert sorted(source.failed if fails else source.acked) == list(range(10))
-    assert len(source.heard) == 10
+    assert len(source.outcomes) == 10
     assert [report.where for report in running.errors() if report.component == "spout"] == [
         "fail" if fails else "ack"
     ] * 2
@@ -188,7 +188,7 @@ async def test_a_grouping_that_raises_it_refuses_a_row_and_no_other(local_cluste
 
 @pytest.mark.parametrize("rounds", range(4))
 async def test_a_kill_ends_what_a_turn_waits_for_whenever_it_comes(local_cluster: LocalCluster, rounds: int) -> None:
-    """The turn was begun in a step; until its asyncio task wakes up, nobody holds what it waits for."""
+    """The turn was begun in a step; until its asyncio task wakes up, nothing refers to what it waits for."""
     work, begun = Notes(), Gate()
 
     class Starts(BasicBolt):

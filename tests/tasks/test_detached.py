@@ -65,7 +65,7 @@ def test_the_held_rows_of_a_segment_go_on_in_sub_trees() -> None:
     assert segment.lineage is not None
     assert segment.lineage.edges == {sub: edge for _, _, sub, edge in detached.sub_trees}
     assert lineage_of(segment.tuple_at(3)) == (two, 2)
-    assert lineage_of(segment.tuple_at(0))[0] == 0, "a child of an acked row is nobody's"
+    assert lineage_of(segment.tuple_at(0))[0] == 0, "a child of an acked row is untracked"
     assert not can_detach(segment), "sub-trees are not split again"
 
 
@@ -100,7 +100,7 @@ def ack_batch() -> tuple[AckBatch, Mailbox]:
     return AckBatch([box]), box
 
 
-def told(box: Mailbox) -> list[Any]:
+def sent_to(box: Mailbox) -> list[Any]:
     found = []
     while box.has_control:
         acks = box.take_control()
@@ -109,25 +109,25 @@ def told(box: Mailbox) -> list[Any]:
     return found
 
 
-async def test_the_edge_and_the_sub_trees_are_told_in_one_message() -> None:
+async def test_the_edge_and_the_sub_trees_are_sent_in_one_message() -> None:
     books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
     books.withhold(segment)
     books.xors[7] = 0b1  # made of a row of it
     settled(books, segment, 0)
     books.post()
-    assert told(box) == []
+    assert sent_to(box) == []
     assert books.detach(segment, ids())
     books.post()
-    assert told(box) == [({7: 101}, [(7, 1)])]
+    assert sent_to(box) == [({7: 101}, [(7, 1)])]
     assert segment.lineage is not None
     [(sub, edge)] = segment.lineage.edges.items()
     books.xors[sub] = 0b10  # made of the row that is held
     books.post()
-    assert told(box) == [], "the edge of the sub-tree is open"
+    assert sent_to(box) == [], "the edge of the sub-tree is open"
     settled(books, segment, 1)
     books.post()
-    assert told(box) == [({sub: edge ^ 0b10}, [])]
+    assert sent_to(box) == [({sub: edge ^ 0b10}, [])]
     books.withhold(segment)
     assert not books._open
     assert not books._held
@@ -141,10 +141,10 @@ async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> N
     books.withhold(second)
     books.detach(first, ids())
     books.post()
-    assert told(box) == []
+    assert sent_to(box) == []
     books.detach(second, ids(2))
     books.post()
-    assert told(box) == [({7: 3}, [(7, 0), (7, 1)])]
+    assert sent_to(box) == [({7: 3}, [(7, 0), (7, 1)])]
 
 
 async def test_more_than_a_message_holds_stays() -> None:
@@ -154,5 +154,5 @@ async def test_more_than_a_message_holds_stays() -> None:
     assert books.detach(first, ids())
     assert not books.detach(second, ids())
     books.post()
-    assert len(told(box)[0][1]) == count
+    assert len(sent_to(box)[0][1]) == count
     assert books.detach(second, ids())

@@ -1,4 +1,4 @@
-"""Pacing: what a spout does when it is told to wait, and who is said to be the reason. Virtual time."""
+"""Pacing: what a spout does when an order makes it wait, and which bolt is named as the reason. Virtual time."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class Watched(Numbers):
         self.most = Notes([0])
 
     def next_tuple(self) -> None:
-        self.open_at_call.append(self.next - len(self.heard))
+        self.open_at_call.append(self.next - len(self.outcomes))
         super().next_tuple()
-        self.most[0] = max(self.most[0], self.next - len(self.heard))
+        self.most[0] = max(self.most[0], self.next - len(self.outcomes))
 
 
 class AsyncWatched(Watched):
@@ -103,7 +103,7 @@ async def test_next_tuple_is_called_at_once_when_a_message_is_settled(
         await sim_clock.settle()
         assert sim_clock.monotonic() == now_s
     await running.wait_finished()
-    assert len(source.heard) == 10
+    assert len(source.outcomes) == 10
 
 
 class Idle(Spout):
@@ -225,7 +225,7 @@ async def test_feeding_at_the_limit_takes_one_for_one(local_cluster: LocalCluste
     assert len(hold.held) == 3
     hold.collectors[0].ack(hold.held[1])
     await sim_clock.settle()
-    # The three came in one turn, and each has left their tree: the ack is heard alone.
+    # The three came in one turn, and each has left their tree: the ack comes alone.
     assert len(hold.held) == 4
     hold.collectors[0].ack(hold.held[0])
     hold.collectors[0].ack(hold.held[2])

@@ -16,33 +16,33 @@ from .parts import Notes, line
 from .test_pending import Idle, waits_ms
 
 
-async def waits(wakeup: SpoutWakeup, interval_timer: IntervalTimer, heard: Any) -> None:
+async def waits(wakeup: SpoutWakeup, interval_timer: IntervalTimer, outcomes: Any) -> None:
     while True:
         rung = await wakeup.wait_for(interval_timer)
-        heard.append((asyncio.get_running_loop().time(), rung))
+        outcomes.append((asyncio.get_running_loop().time(), rung))
 
 
 async def test_what_begins_to_wait_between_two_interval_timers_waits_less(sim_clock: SimClock) -> None:
-    interval_timer, heard, begun_s = IntervalTimer(10.0), [Notes(), Notes()], sim_clock.monotonic()
+    interval_timer, outcomes, begun_s = IntervalTimer(10.0), [Notes(), Notes()], sim_clock.monotonic()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(waits(SpoutWakeup(), interval_timer, heard[0]))]
+        tasks = [group.create_task(waits(SpoutWakeup(), interval_timer, outcomes[0]))]
         await sim_clock.advance(4)
-        tasks.append(group.create_task(waits(SpoutWakeup(), interval_timer, heard[1])))
+        tasks.append(group.create_task(waits(SpoutWakeup(), interval_timer, outcomes[1])))
         await sim_clock.advance(30)
         for task in tasks:
             task.cancel()
     expected = [(begun_s + after_s, False) for after_s in (10, 20, 30)]
-    assert [[*of_one] for of_one in heard] == [expected, expected]
+    assert [[*of_one] for of_one in outcomes] == [expected, expected]
 
 
 async def test_one_that_is_rung_alone_waits_the_whole_interval_again(sim_clock: SimClock) -> None:
-    wakeup, heard, begun_s = SpoutWakeup(), Notes(), sim_clock.monotonic()
-    waiting = asyncio.create_task(waits(wakeup, IntervalTimer(10.0), heard))
+    wakeup, outcomes, begun_s = SpoutWakeup(), Notes(), sim_clock.monotonic()
+    waiting = asyncio.create_task(waits(wakeup, IntervalTimer(10.0), outcomes))
     await sim_clock.advance(4)
     wakeup.wake()
     await sim_clock.advance(30)
     waiting.cancel()
-    assert heard == [(begun_s + 4, True), *((begun_s + at_s, False) for at_s in (14, 24, 34))]
+    assert outcomes == [(begun_s + 4, True), *((begun_s + at_s, False) for at_s in (14, 24, 34))]
 
 
 async def test_without_a_waiter_there_is_no_timer(sim_clock: SimClock) -> None:

@@ -94,7 +94,7 @@ async def test_a_spout_has_them_too_and_a_resource_has_what_is_declared_before(l
     class Source(Numbers):
         def open(self, context: Any, collector: Any) -> None:
             super().open(context, collector)
-            self.heard.append(context.resource("cache"))
+            self.outcomes.append(context.resource("cache"))
 
     def cache(context: WorkerContext) -> Iterator[Any]:
         yield context.resource("db"), context.worker, context.topology, context.config.debug, context.tasks("bolt")
@@ -102,7 +102,7 @@ async def test_a_spout_has_them_too_and_a_resource_has_what_is_declared_before(l
     source = Source(1)
     notes = Notes()
     await local_cluster.submit("t", job(Uses(notes, "db"), source, db=noted(notes, "db"), cache=cache))
-    assert source.heard[0] == ("db", "local", "t", False, (2, 3))
+    assert source.outcomes[0] == ("db", "local", "t", False, (2, 3))
 
 
 async def test_a_task_that_is_started_again_finds_the_same(local_cluster: LocalCluster) -> None:

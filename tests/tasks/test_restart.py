@@ -14,7 +14,7 @@ from .parts import Notes, Numbers, line, rows
 
 
 class Crashes(Bolt):
-    """Raises on the values that it is told to, once each; acks the others, or holds them."""
+    """Raises on the given values, once each; acks the others, or holds them."""
 
     outputs = "out"
 
@@ -88,7 +88,7 @@ async def test_an_old_instances_late_ack_changes_nothing(local_cluster: LocalClu
     with pytest.raises(EmitError, match="emits after it was closed"):
         first.collector.emit((1,))
     await running.wait_idle()
-    assert len(source.heard) == 4
+    assert len(source.outcomes) == 4
 
 
 async def test_a_replayed_message_reaches_the_next_instance(local_cluster: LocalCluster) -> None:

@@ -1,4 +1,4 @@
-"""Messages that fail: who emits them again, how often, and where they end."""
+"""Messages that fail: what emits them again, how often, and where they end."""
 
 from __future__ import annotations
 
@@ -170,12 +170,12 @@ async def test_replays_keep_the_pace_of_their_spout(local_cluster: LocalCluster)
 async def test_fail_value_spout_hears_of_a_dead_letter_with_its_values(local_cluster: LocalCluster) -> None:
     class Values(FailValueSpout, Numbers):  # type: ignore[misc]
         def fail(self, message_id: Any, values: Any, failure: Any) -> None:  # type: ignore[override]
-            self.heard.append((message_id, values, failure.attempts))
+            self.outcomes.append((message_id, values, failure.attempts))
 
     source, seen = Values(2), Notes()
     running = await local_cluster.submit("t", line(source, bolt=fails_on(1, seen)), Config(max_retries=1))
     await running.wait_finished()
-    assert source.heard == [("ack", 0), (1, (1,), 2)]
+    assert source.outcomes == [("ack", 0), (1, (1,), 2)]
 
 
 @pytest.mark.parametrize(("configured", "replays"), [(None, 3), (0, 0), (1, 1)])

@@ -17,12 +17,12 @@ from .test_spouts import Life
 
 
 class Queued(Spout):
-    """Waits for its source in next_tuple; hears acks meanwhile."""
+    """Waits for its source in next_tuple; gets acks meanwhile."""
 
     outputs = "n"
 
     def __init__(self) -> None:
-        self.queues, self.heard = Notes(), Notes()
+        self.queues, self.outcomes = Notes(), Notes()
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector = collector
@@ -33,10 +33,10 @@ class Queued(Spout):
         self.collector.emit((item,), message_id=item)
 
     def ack(self, message_id: Any) -> None:
-        self.heard.append(message_id)
+        self.outcomes.append(message_id)
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.heard.append((message_id, failure.reason))
+        self.outcomes.append((message_id, failure.reason))
 
 
 async def test_acks_are_heard_while_next_tuple_waits(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
@@ -50,7 +50,7 @@ async def test_acks_are_heard_while_next_tuple_waits(local_cluster: LocalCluster
     for tup in hold.held:
         hold.collectors[0].ack(tup)
     await sim_clock.settle()
-    assert sorted(source.heard) == [0, 1, 2]
+    assert sorted(source.outcomes) == [0, 1, 2]
     assert sim_clock.monotonic() == now_s
     await running.wait_idle()
     assert sim_clock.monotonic() - now_s <= 1.1  # quiet_s
@@ -68,7 +68,7 @@ async def test_what_fails_while_next_tuple_waits_is_emitted_again(
         assert [tup["n"] for tup in hold.held] == [7] * (attempt + 1)
         hold.collectors[0].fail(hold.held[attempt])
     await sim_clock.settle()
-    assert source.heard == [(7, "failed")]
+    assert source.outcomes == [(7, "failed")]
     assert running.metrics()["spout"].replayed == 2
     await running.kill()
 
@@ -78,7 +78,7 @@ async def test_a_spout_that_waits_hears_of_timeouts(local_cluster: LocalCluster,
     await local_cluster.submit("t", line(source, hold=hold))
     source.queues[0].put_nowait(7)
     await sim_clock.advance(33)
-    assert source.heard == [(7, "timeout")]
+    assert source.outcomes == [(7, "timeout")]
 
 
 async def test_while_an_async_fail_runs_next_tuple_is_not_called(local_cluster: LocalCluster) -> None:
@@ -107,7 +107,7 @@ async def test_while_an_async_fail_runs_next_tuple_is_not_called(local_cluster: 
 
 async def test_a_deactivated_spout_is_not_asked(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     source = Life(count=10_000)
-    source.heard = Notes()
+    source.outcomes = Notes()
     running = await local_cluster.submit("t", line(source, sink=Recorder()), Config(max_spout_pending=1))
     while len(source.acked) < 10:  # noqa: ASYNC110
         await asyncio.sleep(0)
@@ -166,7 +166,7 @@ async def test_a_generator_that_raises_fails_the_topology(asynchronous: bool, bl
             with pytest.raises(TopologyFailedError):
                 await running.wait_finished()
             assert sink.values == [(1,)]
-            running._told = False  # as if nobody had waited
+            running._told = False  # as if no caller had waited
     assert ended == ["finally"]
 
 
@@ -226,7 +226,7 @@ async def test_a_blocking_spout_wakes_from_any_thread(local_cluster: LocalCluste
 async def test_results_of_spouts(local_cluster: LocalCluster) -> None:
     class Counts(Numbers):
         def result(self) -> Any:
-            return len(self.heard)
+            return len(self.outcomes)
 
     running = await local_cluster.submit("t", line(Counts(4), sink=Recorder()))
     await running.wait_finished()
@@ -249,7 +249,7 @@ async def test_what_is_acked_at_once_is_acked_while_next_tuple_waits(
     running = await local_cluster.submit("t", line(source, hold=DoesRich()), Config(**config))
     source.queues[0].put_nowait(7)
     await sim_clock.settle()
-    assert source.heard == [7]
+    assert source.outcomes == [7]
     await running.wait_idle()
 
 

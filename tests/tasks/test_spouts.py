@@ -143,7 +143,7 @@ async def test_the_context_of_a_generator_spout(local_cluster: LocalCluster) -> 
 
 
 class Life(Numbers):
-    """Notes the calls; raises in those that it is told to."""
+    """Notes the calls; raises in those that the test names."""
 
     def __init__(self, *raises: str, count: int = 3, times: int = 1) -> None:
         super().__init__(count)
@@ -218,7 +218,7 @@ async def test_what_only_hears_may_raise_always(local_cluster: LocalCluster, met
     source = Life(method, times=100, count=20)
     running = await local_cluster.submit("t", line(source, sink=Recorder(fail_on=lambda tup: tup["n"] % 2)))
     await running.wait_finished()
-    assert len(source.heard) == 20
+    assert len(source.outcomes) == 20
     await running.kill()
     assert running.state is State.KILLED
     assert {report.where for report in running.errors()} == {method}
@@ -286,13 +286,13 @@ async def test_stop_iteration_is_an_error_like_any_other(local_cluster: LocalClu
 
 
 async def test_a_next_tuple_that_is_cancelled_by_what_it_awaits(local_cluster: LocalCluster) -> None:
-    """Nobody cancelled the spout: it is an error of next_tuple, and the spout is asked again."""
+    """The spout was not cancelled: it is an error of next_tuple, which is called again."""
     source, sink = Numbers(3), Recorder()
 
     class Cancelled(Numbers):
         async def next_tuple(self) -> None:  # type: ignore[override]
-            if not self.heard:
-                self.heard.append("cancelled")
+            if not self.outcomes:
+                self.outcomes.append("cancelled")
                 other = asyncio.get_running_loop().create_future()
                 other.cancel()
                 await other
@@ -326,6 +326,6 @@ async def test_an_ack_that_is_cancelled_by_what_it_awaits(local_cluster: LocalCl
     source = Cancelled(count=5)
     running = await local_cluster.submit("t", line(source, sink=Recorder(fail_on=lambda tup: method == "fail")))
     await running.wait_finished(60)
-    assert len(source.heard) == 5
+    assert len(source.outcomes) == 5
     assert source.calls.count("open") == 1
     assert {report.where for report in running.errors()} == {method}

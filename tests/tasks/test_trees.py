@@ -1,4 +1,4 @@
-"""Trees of several messages, timeouts, and who is told what."""
+"""Trees of several messages, timeouts, and the acks and fails of spouts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Mixed(Spout):
     outputs = {"default": Fields("n"), "unread": Fields("n")}  # noqa: RUF012
 
     def __init__(self) -> None:
-        self.heard = Notes()
+        self.outcomes = Notes()
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector = collector
@@ -72,20 +72,20 @@ class Mixed(Spout):
         self.collector.finish()
 
     def ack(self, message_id: Any) -> None:
-        self.heard.append(message_id)
+        self.outcomes.append(message_id)
 
     def fail(self, message_id: Any, failure: Any) -> None:
-        self.heard.append((message_id, failure.reason))
+        self.outcomes.append((message_id, failure.reason))
 
 
 async def test_no_message_id_is_untracked_and_no_consumer_is_acked_at_once(local_cluster: LocalCluster) -> None:
     source, hold = Mixed(), DoesRich()
     running = await local_cluster.submit("t", line(source, hold=hold))
     await asyncio.sleep(1)
-    assert source.heard == ["unread"]
+    assert source.outcomes == ["unread"]
     assert sorted(tup["n"] for tup in hold.held) == [1, 2, 3]
     await running.wait_finished()
-    assert source.heard == ["unread", ("tracked", "timeout")]
+    assert source.outcomes == ["unread", ("tracked", "timeout")]
     metrics = running.metrics()["spout"]
     assert (metrics.emitted, metrics.transferred, metrics.acked, metrics.failed) == (4, 3, 1, 1)
 
@@ -107,7 +107,7 @@ async def test_with_no_ackers_every_message_is_acked_at_once(local_cluster: Loca
 async def test_a_message_id_need_not_be_hashable(
     local_cluster: LocalCluster, tree: int, message_id: Any, fails: bool
 ) -> None:
-    heard = Notes()
+    outcomes = Notes()
 
     class One(Mixed):
         def next_tuple(self) -> None:
@@ -116,16 +116,16 @@ async def test_a_message_id_need_not_be_hashable(
             self.collector.finish()
 
         def ack(self, message_id: Any) -> None:
-            heard.append(("ack", message_id))
+            outcomes.append(("ack", message_id))
 
         def fail(self, message_id: Any, failure: Any) -> None:
-            heard.append(("fail", message_id))
+            outcomes.append(("fail", message_id))
 
     sink = Recorder(fail_on=lambda tup: fails)
     running = await local_cluster.submit("t", line(One(), sink=sink), Config(acker_tree_max_messages=tree))
     await running.wait_finished()
-    assert [kind for kind, _ in heard] == ["fail" if fails else "ack"] * 2
-    assert all(heard_id is message_id for _, heard_id in heard)
+    assert [kind for kind, _ in outcomes] == ["fail" if fails else "ack"] * 2
+    assert all(outcome_id is message_id for _, outcome_id in outcomes)
 
 
 async def test_the_same_message_id_twice_is_two_messages(local_cluster: LocalCluster) -> None:
@@ -138,7 +138,7 @@ async def test_the_same_message_id_twice_is_two_messages(local_cluster: LocalClu
     source, sink = RepeatedMark(), Recorder(fail_on=lambda tup: tup["n"] == 1)
     running = await local_cluster.submit("t", line(source, sink=sink))
     await running.wait_finished()
-    assert sorted(map(str, source.heard)) == ["('same', 'failed')", "same", "same"]
+    assert sorted(map(str, source.outcomes)) == ["('same', 'failed')", "same", "same"]
 
 
 @pytest.mark.parametrize("tree", [3, 64])
@@ -168,12 +168,12 @@ async def test_a_replay_by_the_spout_travels_alone(local_cluster: LocalCluster, 
 
 
 class WithValues(AckValueSpout, FailValueSpout):
-    """Hears values with acks and failures."""
+    """Gets values with acks and failures."""
 
     outputs = ("n", "m")
 
     def __init__(self) -> None:
-        self.heard = Notes()
+        self.outcomes = Notes()
 
     def open(self, context: Any, collector: Any) -> None:
         self.collector = collector
@@ -184,10 +184,10 @@ class WithValues(AckValueSpout, FailValueSpout):
         self.collector.finish()
 
     def ack(self, message_id: Any, values: Any) -> None:
-        self.heard.append(("ack", message_id, values))
+        self.outcomes.append(("ack", message_id, values))
 
     def fail(self, message_id: Any, values: Any, failure: Any) -> None:  # type: ignore[override]
-        self.heard.append(("fail", message_id, values, failure.reason))
+        self.outcomes.append(("fail", message_id, values, failure.reason))
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -202,7 +202,7 @@ async def test_values_come_back_with_acks_and_failures(
         Config(acker_tree_max_messages=tree, **config),
     )
     await running.wait_finished()
-    assert sorted(source.heard) == [
+    assert sorted(source.outcomes) == [
         ("ack", 0, (0, 0)),
         ("ack", 1, (1, 10)),
         ("ack", 3, (3, 30)),
@@ -214,4 +214,4 @@ async def test_values_come_back_at_once_with_no_ackers(local_cluster: LocalClust
     source = WithValues()
     running = await local_cluster.submit("t", line(source, sink=Recorder()), Config(acker_executors=0))
     await running.wait_finished()
-    assert sorted(source.heard) == [("ack", n, (n, n * 10)) for n in range(4)]
+    assert sorted(source.outcomes) == [("ack", n, (n, n * 10)) for n in range(4)]

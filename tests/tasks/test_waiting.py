@@ -98,8 +98,8 @@ class Sender:
         self.emitter.failures += [(root, index, Failure("failed")) for root, index in segment.messages]
         self.emitter.done(segment)
 
-    def tell(self) -> None:
-        """What a flush tells the ackers."""
+    def flush(self) -> None:
+        """Send the ackers what is due."""
         for root, xor in self.emitter.xors.items():
             self.roots[root] = self.roots.get(root, 0) ^ xor
         self.failed |= {index for _, index, _ in self.emitter.failures}
@@ -155,7 +155,7 @@ class GroupMachine(RuleBasedStateMachine):
             emitter.add(self.root, emitter.streams[stream], items, numbers)
         emitter.seal_emit_buffers()
         self.emitted |= set(numbers)
-        self.sender.tell()
+        self.sender.flush()
 
     @precondition(lambda self: self.kind == "partial key")
     @rule(count=st.integers(1, 60), stream=st.sampled_from("ab"), keys=st.integers(1, 9), tracked=st.booleans())
@@ -172,7 +172,7 @@ class GroupMachine(RuleBasedStateMachine):
         emitter.seal_emit_buffers()
         self.emitted |= set(numbers)
         self.batches[numbers[0]] = set(numbers)
-        self.sender.tell()
+        self.sender.flush()
 
     @rule(data=st.data())
     def sends_to_one(self, data: st.DataObject) -> None:
@@ -185,10 +185,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.sender.outlets[target].send(segment)
         self.emitted.add(number)
         self.direct[number] = target
-        self.sender.tell()
+        self.sender.flush()
 
     @rule()
-    def tells(self) -> None:
+    def flushes(self) -> None:
         (number,) = self.numbers(1)
         origin = Origin("spout", 1, "mark", Fields("ms"))
         self.origin = getattr(self, "origin", origin)
@@ -210,14 +210,14 @@ class GroupMachine(RuleBasedStateMachine):
                     self.edges[root] = self.edges.get(root, 0) ^ edge
             elif segment.root:
                 self.edges[segment.root] = self.edges.get(segment.root, 0) ^ segment.edge
-        self.sender.tell()
+        self.sender.flush()
 
     @precondition(lambda self: sum(not box.closed for box in self.boxes.values()) > 0)
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
         target = data.draw(st.sampled_from([t for t, box in self.boxes.items() if not box.closed]))
         self.boxes[target].close()
-        self.sender.tell()
+        self.sender.flush()
 
     @invariant()
     def blocked_exactly_while_something_waits_that_no_target_has_room_for(self) -> None:
@@ -250,8 +250,8 @@ class GroupMachine(RuleBasedStateMachine):
         for target, segments in getattr(self, "taken", {}).items():
             numbers = [item[1] if isinstance(item, tuple) else item for s in segments for item in s.items]
             assert numbers == sorted(numbers)
-            told = [s.items[0] for s in segments if s.origin.stream == "mark"]
-            assert set(told) <= set(self.marks[target])
+            watermarks = [s.items[0] for s in segments if s.origin.stream == "mark"]
+            assert set(watermarks) <= set(self.marks[target])
 
     def waiting(self) -> list[Waiting]:
         found = {id(e): e for o in self.sender.outlets.values() for e in o._ready if isinstance(e, Waiting)}
@@ -269,9 +269,9 @@ class GroupMachine(RuleBasedStateMachine):
         for target, outlet in self.sender.outlets.items():
             assert not outlet._ready
             assert not self.boxes[target].parked
-            told = [s.items[0] for s in self.taken[target] if s.origin.stream == "mark"]
+            watermarks = [s.items[0] for s in self.taken[target] if s.origin.stream == "mark"]
             if self.marks[target] and not self.boxes[target].closed:
-                assert told[-1] == self.marks[target][-1]  # the newest is never left out
+                assert watermarks[-1] == self.marks[target][-1]  # the newest is never left out
         seen = [
             index
             for segments in self.taken.values()
@@ -291,7 +291,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def numbers_of(segment: Segment) -> list[int]:
-    """The rows, told by their marks; those of columns share one."""
+    """The rows, identified by their marks; those of columns share one."""
     marks: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
     if isinstance(marks_of(segment), RepeatedMark):
         assert len(set(marks)) == 1

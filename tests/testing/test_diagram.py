@@ -173,7 +173,7 @@ def test_what_happens_around_a_message_is_chosen() -> None:
     assert [step.at_s for step in diagram_of(made, about="'w5'", around_s=1).steps] == [4, 5, 5.2, 6]
     assert diagram_of(made, about="nothing like it") == Diagram((), (), 11)
     made.append(Event(60.0, "fault", "storm", "", "is killed"))
-    assert [step.at_s for step in diagram_of(made, about="'w5'").steps] == [5, 5.2, 60], "faults are always told"
+    assert [step.at_s for step in diagram_of(made, about="'w5'").steps] == [5, 5.2, 60], "faults are always shown"
 
 
 def test_long_texts_are_cut() -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin, in projects of its own: who gets which loop, and who is left alone."""
+"""The pytest plugin, in projects of its own: which tests get which loop, and which are not affected."""
 
 from __future__ import annotations
 

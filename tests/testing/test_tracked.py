@@ -1,4 +1,4 @@
-"""track_topology: when is everything acked, and who says what is not?"""
+"""track_topology: when is everything acked, and what is not?"""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_replays_by_the_framework(local_cluster: LocalCluster, heals: bool
     if heals:
         await tracked.wait_all_acked()
         assert (tracked.emitted, tracked.failed) == (5, 2)
-    else:  # a generator's messages are replayed three times; then they are dead letters, which nobody reads here
+    else:  # a generator's messages are replayed three times; then they are dead letters, without a consumer here
         with pytest.raises(NotAckedError, match="message 1: failed in picky"):
             await tracked.wait_all_acked()
         assert (tracked.emitted, tracked.acked, tracked.failed) == (6, 2, 4)
