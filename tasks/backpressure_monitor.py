@@ -1,8 +1,8 @@
 """BackpressureMonitor: samples the mailboxes of all tasks in this process at each check interval, and reports to the
 topology master.
 
-    awake: ─ interval ─► sample bolts, end leases of spouts ─► Readings ─► topology master
-    asleep ◄─ nothing has moved, nothing is flagged, held or paced            awake ◄─ a spout emits, a bolt executes
+    sampling: ─ interval ─► sample bolts, end leases of spouts ─► Readings ─► topology master
+    asleep ◄─ nothing has moved, nothing is flagged, held or paced            sampling ◄─ a spout emits, a bolt executes
 
 1. One backpressure monitor serves all tasks of a process, so a task that works is not woken to be sampled.
 2. It sleeps while nothing moves: an idle topology has no timer, and nothing can be triggered in it.
@@ -51,7 +51,7 @@ class BackpressureMonitor(Actor):
         self._timer: Timer | None = None
 
     def started(self) -> None:
-        """Asleep until something moves; awake if an earlier instance failed and left flags or paces that must end."""
+        """Asleep until something moves; sampling if an earlier instance left flags or paces that must end."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -135,7 +135,7 @@ class BoltTask(FailingTask):
         self._batches = self._executor if isinstance(self._executor, BatchExecutor) else None
         self._limits.use_batches(batches=self._batches is not None)
         self.begin_ticks()
-        if self._time is not None:  # an instance's alarm ends with the instance
+        if self._time is not None:  # an instance's wakeup ends with the instance
             self.settle_time(self._time)
         self.is_ready()
 

@@ -27,12 +27,12 @@ from ..topology import (
     TaskSpec,
     TupleBatch,
 )
-from .emit.lineage import settle
+from .emit.lineage import mark_done
 from .environment import Environment
 from .execute.base import Executor, RowFailedError
 from .in_flight import InFlight
 from .reports import describe
-from .timed_task import ALARM, EventTimeTask
+from .timed_task import WAKEUP, EventTimeTask
 
 TICK_FIELDS = Fields("rate_secs")
 
@@ -77,11 +77,11 @@ class FailingTask(EventTimeTask):
 
     def on_timer(self, message: object) -> bool:
         """Handle a timer; False if it is not one of this class."""
-        if message is ALARM:
-            self.on_alarm()
+        if message is WAKEUP:
+            self.on_wakeup()
         elif message is HELD:
             self.check_held()
-        return message is ALARM or message is HELD
+        return message is WAKEUP or message is HELD
 
     def set_limits(self, config: Config) -> None:
         """Set how long a tuple may be held before it is reported."""
@@ -152,7 +152,7 @@ class FailingTask(EventTimeTask):
                 self._inbox.appendleft(segment)
             self._start = done
         self.counters.executed += done - start
-        if settle(segment, error.offset):
+        if mark_done(segment, error.offset):
             self._fail_row(segment, error.offset, cause)
             self.emitter.settled(segment, error.offset)
         else:
@@ -165,7 +165,7 @@ class FailingTask(EventTimeTask):
         failure = f"held by an instance that failed: {describe(error)}"
         for segment in self._held.take_open():  # only open ones: an edge that is done twice would be open again
             for offset in range(below if segment is keep else len(segment.items)):
-                if settle(segment, offset):
+                if mark_done(segment, offset):
                     self._fail_row(segment, offset, failure)
                     self.emitter.settled(segment, offset)
         if keep is not None:

@@ -1,9 +1,9 @@
 """Timed task: a task that receives watermarks, and has windows that wait for them (or passes the watermarks on).
 
-    mailbox ─► rows, rows, watermark ─► advance ─► windows are due? the next turns fire them ─► alarm, for the rest
+    mailbox ─► rows, rows, watermark ─► advance ─► windows are due? the next turns fire them ─► wakeup, for the rest
 
 1. A watermark is handled in its place among the rows.
-2. There is one alarm at most; it is set for the first moment at which something changes without input.
+2. There is one wakeup at most; it is set for the first moment at which something changes without input.
 3. A task in a worker that was restarted asks its input tasks for their watermarks.
 """
 
@@ -27,10 +27,10 @@ from .steps import SteppingTask
 
 log = logging.getLogger("aiostorm.tasks")
 
-ALARM: Final = object()
+WAKEUP: Final = object()
 
 HELD_UP_MS: Final = 1_000
-"""After a longer turn, or a longer delay of an alarm, the task counts as held up."""
+"""After a longer turn, or a longer delay of an wakeup, the task counts as held up."""
 
 
 class EventTimeTask(SteppingTask):
@@ -39,8 +39,8 @@ class EventTimeTask(SteppingTask):
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         self._keeper: WatermarkTracker | None = None
-        self._alarm: Timer | None = None
-        self._alarm_s = 0.0
+        self._wakeup: Timer | None = None
+        self._wakeup_s = 0.0
         self._held_ms: int | None = None  # since when its targets have blocked it
         self._has_dropped = False
 
@@ -88,24 +88,24 @@ class EventTimeTask(SteppingTask):
         self.counters.execute_s += stopwatch() - begun_s
 
     def settle_time(self, time: EventTimeDriver) -> None:
-        """After a turn or an alarm: advance the watermark, and set the next alarm."""
+        """After a turn or an wakeup: advance the watermark, and set the next wakeup."""
         time.advance_watermark()
         wait_ms = time.settled()
         if wait_ms is None:
             return
         at_s = self.env.clock.monotonic() + wait_ms / 1000
-        if self._alarm is not None and self._alarm.active:
-            if self._alarm_s <= at_s:  # it comes first, and is then set anew
+        if self._wakeup is not None and self._wakeup.active:
+            if self._wakeup_s <= at_s:  # it comes first, and is then set anew
                 return
-            self._alarm.cancel()
-        self._alarm, self._alarm_s = self.after(wait_ms / 1000, ALARM), at_s
+            self._wakeup.cancel()
+        self._wakeup, self._wakeup_s = self.after(wait_ms / 1000, WAKEUP), at_s
 
-    def on_alarm(self) -> None:
-        """The alarm has fired."""
-        self._alarm = None
+    def on_wakeup(self) -> None:
+        """The wakeup has fired."""
+        self._wakeup = None
         if self._time is None or self.outbox.blocked:  # then `_on_unblock` sets it again
             return
-        late_ms = int((self.env.clock.monotonic() - self._alarm_s) * 1000)
+        late_ms = int((self.env.clock.monotonic() - self._wakeup_s) * 1000)
         if late_ms > HELD_UP_MS:
             self._time.skip(late_ms)
         self.settle_time(self._time)
@@ -122,8 +122,8 @@ class EventTimeTask(SteppingTask):
         if self._held_ms is not None:
             self._time.skip(self._time.now_ms() - self._held_ms)
             self._held_ms = None
-        if self._alarm is None:
-            self._alarm, self._alarm_s = self.after(0, ALARM), self.env.clock.monotonic()
+        if self._wakeup is None:
+            self._wakeup, self._wakeup_s = self.after(0, WAKEUP), self.env.clock.monotonic()
 
     def on_watermarks(self, time: EventTimeDriver, segment: Segment) -> None:
         """Handle a segment of watermarks."""

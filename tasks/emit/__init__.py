@@ -13,7 +13,7 @@ from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollect
 from .detached import Detached, can_detach
 from .emit_buffer import MANY, UNTRACKED, Direct, EmitBuffer, OutStream, Route, Split
 from .emitter import Emitter
-from .lineage import emit_buffer_of, settle
+from .lineage import emit_buffer_of, mark_done
 from .outbox import Outbox, Outlet, Outlets
 from .portions import Portions
 from .spout_collector import SpoutTaskCollector
@@ -47,5 +47,5 @@ __all__ = [
     "can_detach",
     "emit_buffer_of",
     "emitter_class",
-    "settle",
+    "mark_done",
 ]

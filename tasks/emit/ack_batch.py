@@ -83,7 +83,7 @@ class AckBatch:
         Edges made from these rows must be in `xors` already: they are sent with the edge of the segment. `executed`:
         how many of its first rows are done, where execution settles a row.
         """
-        if not can_detach(segment) or not self._has_room(segment):
+        if not can_detach(segment) or not self._has_space(segment):
             return False
         self.withhold(segment)
         detached = detach_rows(segment, ids, len(self._ackers), executed)
@@ -129,7 +129,7 @@ class AckBatch:
                 mailbox.post(mine)
 
     def _settled(self, lineage: Detached, offset: int) -> None:
-        for root, edge in lineage.settle(offset):
+        for root, edge in lineage.settle_row(offset):
             self.xors[root] = self.xors.get(root, 0) ^ edge
             self._release_root(root)
 
@@ -170,11 +170,11 @@ class AckBatch:
             self.failures += withheld.failures
             self._detached += withheld.detached
 
-    def _has_room(self, segment: Segment) -> bool:
+    def _has_space(self, segment: Segment) -> bool:
         """Is there space in the message? What concerns one root is sent in one message, of bounded size."""
         kept = [len(found.detached) for root in _roots(segment) if (found := self._withheld.get(root)) is not None]
-        room = MAX_DETACHED - len(self._detached) - max(kept, default=0)
-        return segment.open <= room or len(segment.messages) <= room
+        space = MAX_DETACHED - len(self._detached) - max(kept, default=0)
+        return segment.open <= space or len(segment.messages) <= space
 
 
 class _Withheld:

@@ -13,7 +13,7 @@ from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedMark, Row
 from ...windows import to_ms
 from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
-from .lineage import Anchors, emit_buffer_of, joined, lineage_of, settle, settle_all
+from .lineage import Anchors, emit_buffer_of, joined, lineage_of, mark_done, settle_all
 from .outbox import Outbox
 
 
@@ -224,7 +224,7 @@ class BoltTaskCollector(TaskCollector):
                 self._ack_all(segment)
             return
         segment = tup.segment
-        if settle(segment, tup.offset):
+        if mark_done(segment, tup.offset):
             self._emitter.counters.acked += 1
             if self._on_ack is not None:
                 self._on_ack(tup)
@@ -239,7 +239,7 @@ class BoltTaskCollector(TaskCollector):
                 self._fail_each(segment, error)
             return
         segment = tup.segment
-        if settle(segment, tup.offset):
+        if mark_done(segment, tup.offset):
             self._fail(segment, tup.offset, error)
             self._emitter.settled(segment, tup.offset)
             self._wake()

@@ -39,7 +39,7 @@ class Detached(Lineage):
         super().__init__(edges, pairs)
         self.left = left
 
-    def settle(self, offset: int) -> list[tuple[int, int]]:
+    def settle_row(self, offset: int) -> list[tuple[int, int]]:
         """A row is settled: returns the (root, edge) pairs that are done with it."""
         pairs: Any = self.pairs
         left = self.left

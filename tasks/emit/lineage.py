@@ -24,7 +24,7 @@ def emit_buffer_of(emitter: Emitter, segment: Segment) -> EmitBuffer:
     return emitter.emit_buffer(segment.root)
 
 
-def settle(segment: Segment, offset: int) -> bool:
+def mark_done(segment: Segment, offset: int) -> bool:
     """Mark a row as done. False if it was done before."""
     done = segment.done
     if done is None:

@@ -137,12 +137,12 @@ class Outlet:
             self._outbox.released()
             return self._weighed(entry)
         self.parked = False
-        self._outbox.settle()
+        self._outbox.notify_unblocked()
         return None
 
     def has_more(self) -> bool:
         """Parked: is there more? If not, the outlet is free again."""
-        self._outbox.settle()
+        self._outbox.notify_unblocked()
         ready = self._ready
         while ready and not self._bound:
             entry = ready[0]
@@ -307,7 +307,7 @@ class Outbox:
         self.blocked -= 1
         self._freed = not self.blocked
 
-    def settle(self) -> None:
+    def notify_unblocked(self) -> None:
         """Notify the task if nothing waits any more."""
         if self._freed:
             self._freed = False
@@ -320,7 +320,7 @@ class Outbox:
     def stir(self) -> None:
         """Something was lost: the task must inform the ackers, whatever else waits."""
         if self._freed:
-            self.settle()
+            self.notify_unblocked()
         else:
             self._on_unblock()
 

@@ -96,7 +96,7 @@ class Waiting:
             self._receivers[target].wait_for(self)
         if self._closed:
             self._report_lost(MailboxClosedError("the target task has ended"))
-            self._outbox.settle()
+            self._outbox.notify_unblocked()
 
     def take(self, target: int, most: int) -> Segment | None:
         """The next piece of rows for a target, of at most `most`; None: there are none for it."""

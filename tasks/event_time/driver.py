@@ -1,6 +1,6 @@
 """Event-time driver: how a bolt task handles event time, beside its rows.
 
-    watermark, rows, alarm ─► advance ─► windows are due? fire, some in each turn ─► send the watermark downstream
+    watermark, rows, wakeup ─► advance ─► windows are due? fire, some in each turn ─► send the watermark downstream
 
 1. A watermark is sent after all results of windows that end at or before it.
 2. Windows fire before anything else is taken from the mailbox: rows before the watermark are in them, rows after it are
@@ -8,7 +8,7 @@
 3. A task whose inputs send nothing, and in which no window waits for the clock, has no timer.
 4. An input task does not become idle while this task is held up: by downstream tasks, by user code, by a machine that
    was stopped. What the input sent meanwhile waits, and would otherwise be late.
-5. After settling there is nothing to do until time has moved or the alarm fires. (Except with windows by the clock:
+5. After settling there is nothing to do until time has moved or the wakeup fires. (Except with windows by the clock:
    each row may open one that ends sooner.)
 """
 
@@ -68,7 +68,7 @@ class EventTimeDriver(ABC):
 
     @abstractmethod
     def advance_watermark(self) -> None:
-        """After rows, a watermark or an alarm: find how far time is, and what is due."""
+        """After rows, a watermark or an wakeup: find how far time is, and what is due."""
 
     @property
     def unsettled(self) -> bool:
@@ -83,7 +83,7 @@ class EventTimeDriver(ABC):
         """It has settled. In how many milliseconds to settle again without input; None: never."""
         if self.firing:  # it settles after the turns that fire
             return None
-        wait_ms = self.alarm_ms()
+        wait_ms = self.wakeup_ms()
         self._changes = self.keeper.changes
         self._again_ms = inf if wait_ms is None else self.now_ms() + wait_ms
         return wait_ms
@@ -92,7 +92,7 @@ class EventTimeDriver(ABC):
         """Fire some of what is due, about `most` rows."""
         raise NotImplementedError(f"{type(self).__name__} has nothing to fire")
 
-    def alarm_ms(self) -> int | None:
+    def wakeup_ms(self) -> int | None:
         at_ms = self.keeper.next_ms
         return None if at_ms is None else max(1, at_ms - self.now_ms())
 
@@ -172,7 +172,7 @@ class WindowDriver(EventTimeDriver):
 
     def wait_for(self, next_ms: int | None) -> int | None:
         """In how many milliseconds to settle again, if the next window fires at this watermark."""
-        known = [] if (keeper_ms := EventTimeDriver.alarm_ms(self)) is None else [keeper_ms]
+        known = [] if (keeper_ms := EventTimeDriver.wakeup_ms(self)) is None else [keeper_ms]
         if self.by_clock and next_ms is not None:
             known.append(max(1, next_ms - self.wall_ms()))
         return min(known, default=None)

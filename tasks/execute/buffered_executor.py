@@ -1,6 +1,6 @@
 """Buffered executor: tuples are kept until their last window has fired, as in Storm.
 
-    run: segment ─► machine (tuples) … settle ─► windows ─► fire: execute(window) ─► released: acked, or failed
+    run: segment ─► machine (tuples) … advance ─► windows ─► fire: execute(window) ─► released: acked, or failed
 
 1. A tuple is open until its last window has fired; it fails if one of its windows raised. A late one is acked at once.
 2. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
@@ -137,7 +137,7 @@ class BufferedExecutor(Executor, WindowDriver):
         self._release()
         self.unsettle()
 
-    def alarm_ms(self) -> int | None:
+    def wakeup_ms(self) -> int | None:
         return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
 
     async def _execute(self, window: WindowRows) -> None:

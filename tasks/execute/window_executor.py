@@ -2,7 +2,7 @@
 
     run: segment ─► RowReader ─► machine ─► late: dropped, late stream, retract
                                         └─► failed: its tree fails
-    settle ─► machine.advance(watermark) ─► fire ─► rows, anchored to nothing
+    advance ─► machine.advance(watermark) ─► fire ─► rows, anchored to nothing
 
 1. A row is acked when it is in its windows: open windows are lost with the process (docs/windows.md).
 2. Windows by count fire at once; by processing time when the clock is due; the others by the watermark.
@@ -220,7 +220,7 @@ class WindowExecutor(Executor, WindowDriver):
             self.firing = False
             self.unsettle()
 
-    def alarm_ms(self) -> int | None:
+    def wakeup_ms(self) -> int | None:
         wait_ms = self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
         shown_ms = None if self._early is None else self._early.next_ms(self.now_ms())
         if shown_ms is None:

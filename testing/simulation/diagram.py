@@ -97,7 +97,7 @@ def sequence_diagram(events: Iterable[Event], **choice: object) -> str:
 
 def mermaid(diagram: Diagram) -> str:
     """The diagram in Mermaid's language."""
-    names = diagram.names or ("nobody",)
+    names = diagram.names or ("no participants",)
     lines = ["sequenceDiagram", *(f"    participant p{i} as {escaped(_cut(name))}" for i, name in enumerate(names))]
     all_names = "p0" if len(names) == 1 else f"p0,p{len(names) - 1}"
     if diagram.remark or not diagram.steps:

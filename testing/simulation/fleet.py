@@ -74,7 +74,7 @@ class Fleet:
 
         async def program(process: Process) -> None:
             await main(process)
-            self._look_for_leftovers(process)
+            self._check_end(process)
 
         process = self.world.process(name, program)
         self.processes.append(process)
@@ -83,8 +83,8 @@ class Fleet:
     def add_spare(self, process: Process, main: Main) -> Process:
         """A second process for the same job: started when the first is taken for dead, by the fault "replace"."""
         spare = self.add(f"{process.name}-spare", main)
-        self.operator.spares[spare] = process
-        self.operator.spares[process] = spare
+        self.operator.spare_of[spare] = process
+        self.operator.spare_of[process] = spare
         return spare
 
     async def run(
@@ -143,7 +143,7 @@ class Fleet:
             self.world.problem(f"{process.name} ended with {error!r}")
         self.world.call_at(self.world.now_s + 1.0, self.operator.start, process)
 
-    def _look_for_leftovers(self, process: Process) -> None:
+    def _check_end(self, process: Process) -> None:
         left = sorted(task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task())
         if left:
             self.world.problem(f"{process.name} has ended and left asyncio tasks: {', '.join(left)}")

@@ -25,7 +25,7 @@ class FleetOperator:
         self._more = more
         self.over = False
         self.children: set[str] = set()
-        self.spares: dict[Process, Process] = {}
+        self.spare_of: dict[Process, Process] = {}
         """A process → its spare, and back. One of the two should run."""
         self._world = world
         self._processes = processes
@@ -50,7 +50,7 @@ class FleetOperator:
 
     def start(self, process: Process) -> None:
         """Start a process, unless it runs, or its spare does."""
-        spare = self.spares.get(process)
+        spare = self.spare_of.get(process)
         if spare is None or not spare.alive:
             self.start_beside(process)
 
@@ -69,7 +69,7 @@ class FleetOperator:
             self._more[fault.kind](fault)
             return
         if fault.kind == "replace":
-            spared = [*self.spares]
+            spared = [*self.spare_of]
             if spared:
                 self.start_beside(spared[fault.choice % len(spared)])
             return

@@ -13,7 +13,7 @@ from ...cluster import RunningTopology
 _PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 
 
-def leftovers(running: RunningTopology) -> list[str]:
+def remains(running: RunningTopology) -> list[str]:
     """What an idle topology should not have any more."""
     problems: list[str] = []
     task_set = running._task_set

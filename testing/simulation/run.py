@@ -27,7 +27,7 @@ from .endpoints import Sink, Source, replaced
 from .errors import InvariantError
 from .faults import Fault, draw, kinds_of
 from .faulty_mailboxes import FaultyMailboxes
-from .invariants import is_users, leftovers, unacked
+from .invariants import is_users, remains, unacked
 from .operator import Operator
 from .process import Process, ProcessDiedError
 from .process_faults import draw_machine
@@ -226,7 +226,7 @@ class Simulation:
         except (TimeoutError, ProcessDiedError):
             self.world.problem("the topology was idle and all was acked, and then it was not idle any more")
             return
-        for problem in leftovers(running):
+        for problem in remains(running):
             self.world.problem(problem)
         self.over = True
         process.loop.call_soon(_settle, self._ending)

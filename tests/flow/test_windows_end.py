@@ -130,7 +130,7 @@ async def test_nothing_happens_while_nothing_comes(cluster: LocalCluster) -> Non
     await asyncio.sleep(200)  # they are idle by now, all of them
     assert running.metrics()["windows"].live_windows == 1
     bolts = [task for task in running._task_set.bolts if task.task.component in ("windows", "between")]
-    assert all(task._alarm is None for task in bolts)
+    assert all(task._wakeup is None for task in bolts)
 
 
 async def test_a_row_for_which_there_is_no_room_fails_alone(cluster: LocalCluster) -> None:

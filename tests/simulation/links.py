@@ -69,9 +69,9 @@ def run(
     world = loop.world
     work = LinksWorkload(world, faults, only)
     with lines_of(world):
-        seen = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return LinksResult(
-        **seen,
+        **result,
         processes=len(work.fleet.processes),
         messages=work.model.messages,
         frames=world.switch.counts["sent"],

@@ -8,7 +8,7 @@
 2. An incarnation is reported before what it sends. Once another was reported, nothing of it is delivered, ever: two
    copies of a process may live at once, but they do not take turns.
 3. What was reported to a sender as delivered was delivered.
-4. In the end all is delivered that living sent living.
+4. In the end all is delivered that running programs sent to one another.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ class Model:
         if sent is not None:
             self._check_delivered(source, target, len(sent) - unacked)
 
-    def missing(self, living: list[Life]) -> Iterator[str]:
-        """What has not come, of what living sent living."""
-        for source in living:
-            for target in living:
+    def missing(self, running: list[Life]) -> Iterator[str]:
+        """What has not come, of what running programs sent to one another."""
+        for source in running:
+            for target in running:
                 if source[0] == target[0]:
                     continue
                 sent = self._sent.get((source, target[0]), Sent()).part(target)

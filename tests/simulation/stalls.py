@@ -38,7 +38,7 @@ class StallWatch:
 
 
 def bolts_with_rows(bolts: Iterable[BoltTask]) -> Iterator[Stall]:
-    """A task that has rows, executes none and does not wait for room, begins one."""
+    """A task that has rows, executes none and does not wait for capacity, begins one."""
     for bolt in bolts:
         if has_rows(bolt) and not (bolt._working or bolt.outbox.blocked):
             mark = (bolt.counters.executed, bolt.counters.fired, bolt.counters.restarts)

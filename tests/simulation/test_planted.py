@@ -20,4 +20,4 @@ def test_a_planted_bug_is_found(name: str) -> None:
     hint = FIRST_LOOK.get(name, 0)
     with BUGS[name]():
         assert any(storm.run(seed, faults_s=storm.SHORT_S).problems for seed in (hint, *range(SEEDS)))
-    assert not storm.run(hint, faults_s=storm.SHORT_S).problems  # it was the bug, and it is gone
+    assert not storm.run(hint, faults_s=storm.SHORT_S).problems  # it was the bug, and nothing else

@@ -48,16 +48,16 @@ def test_all_is_over_soon_though_every_third_message_is_lost_and_the_master_dies
 
 
 def test_an_idle_day_is_silent() -> None:
-    seen = day(0, trickle=False)
-    assert (seen.events, seen.messages) == (0, 0)
+    result = day(0, trickle=False)
+    assert (result.events, result.messages) == (0, 0)
 
 
 @pytest.mark.slow
 def test_a_day_with_a_tuple_a_minute_changes_nothing() -> None:
-    seen = day(0, trickle=True)
-    assert seen.events == 0
-    assert seen.acked == seen.emitted > 1_400
-    assert seen.messages <= 3 * seen.emitted
+    result = day(0, trickle=True)
+    assert result.events == 0
+    assert result.acked == result.emitted > 1_400
+    assert result.messages <= 3 * result.emitted
 
 
 @pytest.mark.slow
@@ -79,4 +79,4 @@ def test_a_seed_is_one_run_under_any_hash_seed() -> None:
 def test_a_planted_bug_is_found(name: str) -> None:
     result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
     assert result is not None, f"{SEEDS} seeds do not find it"
-    assert not run(result.seed).problems  # it was the bug, and it is gone
+    assert not run(result.seed).problems  # it was the bug, and nothing else

@@ -59,4 +59,4 @@ def test_a_seed_is_one_run_under_any_hash_seed() -> None:
 def test_a_planted_bug_is_found(name: str) -> None:
     result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
     assert result is not None, f"{SEEDS} seeds do not find it"
-    assert not run(result.seed).problems  # it was the bug, and it is gone
+    assert not run(result.seed).problems  # it was the bug, and nothing else

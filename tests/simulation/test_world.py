@@ -24,11 +24,11 @@ def run(test: Test, seed: int = 0, **options: Any) -> World:
 
 
 def test_an_hour_is_instant_and_two_processes_share_it() -> None:
-    seen: list[tuple[str, float]] = []
+    ended: list[tuple[str, float]] = []
 
     async def program(process: Any) -> None:
         await asyncio.sleep(3600)
-        seen.append((process.name, process.world.now_s))
+        ended.append((process.name, process.world.now_s))
 
     async def test(world: World) -> None:
         for name in ("a", "b"):
@@ -36,7 +36,7 @@ def test_an_hour_is_instant_and_two_processes_share_it() -> None:
         await asyncio.sleep(3601)
 
     assert not run(test).problems
-    assert sorted(seen) == [("a", 3600.0), ("b", 3600.0)]
+    assert sorted(ended) == [("a", 3600.0), ("b", 3600.0)]
 
 
 def test_a_crash_runs_no_finally_and_a_restart_is_a_new_life() -> None:
@@ -84,7 +84,7 @@ def test_what_stands_in_a_dead_process_is_not_collected() -> None:
         process = world.process("a", program)
         process.start()
         await asyncio.sleep(1)
-        gc.collect()  # the living are not collected either
+        gc.collect()  # live ones are not collected either
         process.crash()
         await asyncio.sleep(1)
         gc.collect()

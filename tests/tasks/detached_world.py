@@ -32,7 +32,7 @@ from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.detached import Detached
 from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED
 from aiostorm.tasks.emit.emitter import Emitter
-from aiostorm.tasks.emit.lineage import lineage_of, settle
+from aiostorm.tasks.emit.lineage import lineage_of, mark_done
 from aiostorm.topology import Fields, Origin, RepeatedMark, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
@@ -145,7 +145,7 @@ class Bolt:
     def end(self, tup: Tuple, *, failed: bool) -> None:
         """Acked, or failed."""
         self.held.remove(tup)
-        assert settle(tup.segment, tup.offset)
+        assert mark_done(tup.segment, tup.offset)
         if failed:
             self.emitter.failures += [(*pair, "failed") for pair in tup.segment.pairs_of(tup.offset)]
             self.world.spoilt.update(tup[0])

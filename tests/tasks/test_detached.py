@@ -12,7 +12,7 @@ from aiostorm.acker import Acks, IdSource, is_single_root, shared_root, single_r
 from aiostorm.actors import Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, detach_rows
-from aiostorm.tasks.emit.lineage import lineage_of, settle
+from aiostorm.tasks.emit.lineage import lineage_of, mark_done
 from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment
 
 from .detached_world import World
@@ -26,7 +26,7 @@ def ids(seed: int = 1) -> IdSource:
 
 
 def settled(books: AckBatch, segment: Segment, offset: int) -> None:
-    assert settle(segment, offset)
+    assert mark_done(segment, offset)
     books.settled(segment, offset)
 
 
@@ -56,7 +56,7 @@ def test_a_root_says_whether_its_tree_is_of_one_message_and_has_the_acker_of_ano
 
 def test_the_held_rows_of_a_segment_go_on_in_sub_trees() -> None:
     segment = Segment(ORIGIN, [1, 2, 3, 4], root=7, edge=100, indices=[0, 1, 1, 2])
-    settle(segment, 0)
+    mark_done(segment, 0)
     detached = detach_rows(segment, ids(), 3)
     assert detached.done == {7: 100}
     assert [(root, index, sub % 3) for root, index, sub, _ in detached.sub_trees] == [(7, 1, 1), (7, 2, 1)]
@@ -92,7 +92,7 @@ def test_a_batch_of_columns_is_one_message() -> None:
     assert segment.messages == ((sub, 5),)
     lineage = segment.lineage
     assert isinstance(lineage, Detached)
-    assert [lineage.settle(offset) for offset in range(3)] == [[], [], [(sub, edge)]]
+    assert [lineage.settle_row(offset) for offset in range(3)] == [[], [], [(sub, edge)]]
 
 
 def ack_batch() -> tuple[AckBatch, Mailbox]:

@@ -87,6 +87,6 @@ def test_nothing_is_to_be_worked_out_once_turns_are_as_large_as_ever() -> None:
     rig.portions.aim(1.0)
     rig.now_s = 10.0
     rig.outbox.released()
-    rig.outbox.settle()
+    rig.outbox.notify_unblocked()
     assert rig.portions.next() == (6, 10.0)
     assert rig.portions.whole == 0

@@ -270,7 +270,7 @@ async def test_a_generator_that_raises_is_told_and_does_no_harm(bolt: Any, gener
     done = await run(bolt(generator=lambda: generator), GOOD)
     assert done["sums"] == [(3,)], "at the end"
     assert done.acked == 2
-    assert 1 <= done.metrics["sums"].errors < 20, "no alarm goes round and round"
+    assert 1 <= done.metrics["sums"].errors < 20, "no wakeup goes round and round"
     assert error in done.errors[0].error
 
 

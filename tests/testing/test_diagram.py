@@ -145,7 +145,7 @@ def test_a_trace() -> None:
 
 
 def test_an_empty_trace() -> None:
-    assert grammar(sequence_diagram([])) == (["nobody"], ["    Note over p0: nothing has happened"])
+    assert grammar(sequence_diagram([])) == (["no participants"], ["    Note over p0: nothing has happened"])
     ET.fromstring(svg(diagram_of([])))  # noqa: S314
 
 

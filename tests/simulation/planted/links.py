@@ -140,7 +140,7 @@ def no_resend_of_lost_frames() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_window_without_a_bound() -> Iterator[None]:
-    """There is always room."""
+    """There is always capacity."""
     with replaced(SendBuffer, "has_room", lambda self, size_bytes: True):
         yield
 

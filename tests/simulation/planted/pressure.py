@@ -92,9 +92,9 @@ def a_flag_outlives_the_bolt() -> Iterator[None]:
     """JStorm's history: a bolt that has triggered dies, and the next instance is flagged as it was."""
     real = Sampler.sample
 
-    def sample(self: Sampler, seen: Any, now_s: float) -> PressureVerdict:
+    def sample(self: Sampler, sample: Any, now_s: float) -> PressureVerdict:
         before = self.flagged, self.verdict
-        found = real(self, replace(seen, life=0), now_s)
+        found = real(self, replace(sample, life=0), now_s)
         if before[0] and not self.flagged:
             self.flagged, self.verdict = before
         return found

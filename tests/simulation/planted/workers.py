@@ -119,10 +119,10 @@ def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
     """Ours: the simulation found it. A payload that did not fit into the window outlives its incarnation."""
     real = Link._tell
 
-    def tell(self: Link, told: Any) -> None:
+    def tell(self: Link, events: Any) -> None:
         kept, self._asked_for = self._asked_for, None
         try:
-            real(self, told)
+            real(self, events)
         finally:
             self._asked_for = kept
 
@@ -139,7 +139,7 @@ def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
 
 @contextlib.contextmanager
 def parked_senders_are_forgotten() -> Iterator[None]:
-    """A remote mailbox that has room again does not say so."""
+    """A remote mailbox that has capacity again does not say so."""
     with replaced(RemoteMailbox, "_pull", lambda self: None):
         yield
 

@@ -1,4 +1,4 @@
-"""What is measured in the world of pressure: how soon all is over when a cause is gone, and what an idle day costs.
+"""What is measured in the world of pressure: how soon all is over when a cause has ended, and what an idle day costs.
 
 python -m tests.simulation.pressure.measured        the distributions, over 100 seeds
 """
@@ -136,7 +136,7 @@ class Idling(PressureWorkload):
         assert master is not None
         assert self.mailboxes is not None
         demands = self.scene.demands.values()
-        seen = Day(
+        result = Day(
             master.event_count,
             self.mailboxes.counts.total(),
             world.turns,
@@ -146,7 +146,7 @@ class Idling(PressureWorkload):
         self.process.loop.call_soon(self.ending.set)
         await world.until(lambda: not self.process.alive, 60.0, "the end of the process")
         world.check()
-        return seen
+        return result
 
 
 def day(seed: int, *, trickle: bool) -> Day:

@@ -3,9 +3,9 @@
 It looks at tasks as they are. No tuple and no ack is ever lost there, and what a death fails is offered again; so there
 is no time at which nothing is asked for. What may stand still is said of each task:
 
-1. A bolt task that has rows, executes none and does not wait for room, begins one.
+1. A bolt task that has rows, executes none and does not wait for capacity, begins one.
 2. A task that waits for capacity waits for a task that has rows: what was parked for one without rows is taken.
-3. A spout that has something to emit, may have more messages open, waits for no room and is not paced, emits. If it is
+3. A spout that has something to emit, may have more messages open, is not blocked and is not paced, emits. If it is
    paced, it does so within its wait; if its `next_tuple` sleeps, that is not longer than until a tuple is due.
 4. If something is open and no task executes a row, something is done: no circle of tasks waits for each other, and what
    was executed is acked.

@@ -99,7 +99,7 @@ def _parts(kind: str, chance: random.Random) -> tuple[list[Bolt], list[str]]:
 
 
 def _flow(bolts: list[Bolt]) -> dict[str, float]:
-    """Bolt → tuples that come to it for each that one spout emits. (A cycle is gone round once.)"""
+    """Bolt → tuples that come to it for each that one spout emits. (A cycle counts once.)"""
     found: dict[str, float] = {}
     fan_out = {bolt.name: bolt.fan_out for bolt in bolts}
     for bolt in bolts:

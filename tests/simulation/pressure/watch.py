@@ -234,14 +234,14 @@ class Watch:
 
     def _look_at_trims(self, now_s: float, unharmed: bool) -> None:
         middle = (self.settings.low + self.settings.high) / 2
-        for component, seen in self.fills.items():
+        for component, observed in self.fills.items():
             flagged = [b for b in self.bolts if b.sampler.flagged and b.task.component in self.feeds[component]]
             shares = [self._fill(bolt) for bolt in flagged]
-            large = all(bolt._box.limit >= 20 for bolt in flagged)  # of few, what is seen is chance
-            seen.append((min(shares), max(shares)) if shares and large else None)
-            if not unharmed or len(seen) < 3 * LOOKS + 1 or None in seen:
+            large = all(bolt._box.limit >= 20 for bolt in flagged)  # of few, a fill is chance
+            observed.append((min(shares), max(shares)) if shares and large else None)
+            if not unharmed or len(observed) < 3 * LOOKS + 1 or None in observed:
                 continue
-            fullest = [pair[1] for pair in seen if pair is not None]
+            fullest = [pair[1] for pair in observed if pair is not None]
             for spout in self.spouts:
                 pace = spout.pace
                 if spout.task.component != component or not pace.wait_us:
@@ -253,7 +253,7 @@ class Watch:
                     self.world.problem(f"the bolts of {component} are at most {max(fullest):.0%} full, and it is held")
 
     def _fill(self, bolt: BoltTask) -> float:
-        """Of its mailbox; of all tasks of its component, if what comes goes to whichever has room."""
+        """Of its mailbox; of all tasks of its component, if what comes goes to whichever has capacity."""
         component = bolt.task.component
         if component not in self.balanced:
             return _share(bolt)

@@ -20,7 +20,7 @@ from aiostorm import Config, LocalCluster, RunningTopology
 from aiostorm.backpressure import Settings
 from aiostorm.testing.simulation import Fault, World, world_loop
 from aiostorm.testing.simulation.faults import kinds_of
-from aiostorm.testing.simulation.invariants import leftovers
+from aiostorm.testing.simulation.invariants import remains
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.process_faults import LastingFaults, draw_machine
 from aiostorm.topology import make_plan
@@ -70,9 +70,9 @@ def run(
     loop = world_loop(seed, max_turns=max_turns, **options)
     world = loop.world
     work = PressureWorkload(world, faults, only, faults_s, kind)
-    seen = run_world(seed, loop, work.run, lambda: work.script, last)
+    result = run_world(seed, loop, work.run, lambda: work.script, last)
     return PressureResult(
-        **seen,
+        **result,
         kind=work.shape.kind,
         executed=work.scene.executed,
         messages=work.mailboxes.counts.total() if work.mailboxes is not None else 0,
@@ -204,7 +204,7 @@ class PressureWorkload:
                 world.problem(f"all was over, and then it was not any more: {watch.unsettled}")
             if task_set._env.sampling:
                 world.problem("nothing moves, and the backpressure monitor does not sleep")
-            for problem in leftovers(self.running):
+            for problem in remains(self.running):
                 world.problem(problem)
         if self.process.alive:
             self.process.loop.call_soon(self.ending.set)

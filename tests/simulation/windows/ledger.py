@@ -1,4 +1,4 @@
-"""The ledger of windows: what has reached each windowed task, what fired there, and what the sink has seen of it.
+"""The ledger of windows: what has reached each windowed task, what fired there, and what the sink has received of it.
 
     task: keeper (marks, timestamps, clock) ─ WatchedTracker ─┐                 spouts: acked, failed
     task: machine (rows, watermarks) ─ Watched ─────┼─► Ledger ◄─ sink: results, late tuples
@@ -55,7 +55,7 @@ class Ledger:
     fired: Counter[Result] = field(default_factory=Counter)
     in_fired: set[tuple[str, Any]] = field(default_factory=set)
     let_go: set[tuple[str, Any]] = field(default_factory=set)
-    seen: Counter[Result] = field(default_factory=Counter)
+    received: Counter[Result] = field(default_factory=Counter)
     seen_late: Counter[tuple[str, Any]] = field(default_factory=Counter)
     machines: list[Watched] = field(default_factory=list)
     times_out: bool = False
@@ -101,9 +101,10 @@ class Ledger:
 
     def sees(self, result: Result) -> None:
         """The sink has a result."""
-        self.seen[result] += 1
-        if self.seen[result] > self.fired[result]:
-            self.world.problem(f"the sink has {result} {self.seen[result]} times; it fired {self.fired[result]} times")
+        self.received[result] += 1
+        if self.received[result] > self.fired[result]:
+            count, fired = self.received[result], self.fired[result]
+            self.world.problem(f"the sink has {result} {count} times; it fired {fired} times")
 
     def sees_late(self, component: str, row: Any) -> None:
         """The sink has a late tuple."""
@@ -140,9 +141,9 @@ class Ledger:
         for what, count in self.came.items():
             if count > 1:
                 yield f"row {what[1]} has come {count} times to {what[0]}, without a death"
-        if self.seen != self.fired:
-            missing = next(iter(self.fired - self.seen))
-            yield f"{(self.fired - self.seen).total()} results have fired, and are not in the sink: {missing}"
+        if self.received != self.fired:
+            missing = next(iter(self.fired - self.received))
+            yield f"{(self.fired - self.received).total()} results have fired, and are not in the sink: {missing}"
         streamed = {name for name, reader in self.readers.items() if reader.late_stream}
         late = Counter({what: count for what, count in self.late.items() if what[0] in streamed})
         if self.seen_late != late:

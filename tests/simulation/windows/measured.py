@@ -3,7 +3,7 @@
     python -m tests.simulation.windows.measured      the table in docs/reliability.md
 
 Input tasks speak every 50 ms, until one after another falls silent without an end. A window is *held back* from when it
-has ended, and whoever is silent has been so for the idle timeout, until it fires.
+has ended, and each silent input has been silent for the idle timeout, until it fires.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Progress in the world of windows: while one task can work, something is done within STILL_S.
 
-1. A bolt task that has rows, executes none and does not wait for room, begins one; what was parked for a task of the
-   same worker that has none is taken (standing.py). Of each worker that is not frozen, slowed down or starting.
-2. A spout that has a row that is due, may have more messages open and waits for no room, emits it.
+1. A bolt task that has rows, executes none and is not blocked, begins one; what was parked for a task of the
+   same worker that has none is taken (stalls.py). Of each worker that is not frozen, slowed down or starting.
+2. A spout that has a row that is due, may have more messages open and waits for no capacity, emits it.
 3. A row that is open and that no window holds is on its way: while there is one, something comes, fires, is let go, or
    is acked. Asked for while nothing is wrong with the world: in seeds without faults always, else once all is healed,
    and what a death leaves is known; not if messages may be open that wait for their timeout.
@@ -95,7 +95,7 @@ class WindowsProgress:
         rows = {row for spout in spouts if isinstance(spout, LogSpout) for row in spout.open_rows}
         if moving := rows - held:
             ledger = self.ledger
-            done = ledger.came.total() + ledger.fired.total() + ledger.seen.total() + len(ledger.let_go)
+            done = ledger.came.total() + ledger.fired.total() + ledger.received.total() + len(ledger.let_go)
             text = f"rows {sorted(moving)[:3]} are open, and no window holds them"
             yield "rows", (done, ledger.acks, ledger.failures, len(rows)), STILL_S, text
 

@@ -9,7 +9,7 @@ The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
 1. When all spouts have ended, so has time everywhere: every window has fired, in whatever life its task is.
 2. Without a death, a tidy shape gives the results that the reference has for the whole stream.
 3. What time alone brings (a watermark at its interval, an idle input, a window by the clock) comes when it is due.
-4. At rest no task has an alarm.
+4. At rest no task has an wakeup.
 5. While one task can work, something is done: see windows_progress.py. In some seeds nothing is wrong with the world.
 """
 
@@ -83,10 +83,10 @@ def run(
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (WatchedTracker,), {"ledger": work.ledger})
     with replaced(windowing, "WatermarkTracker", keeper):
-        seen = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     ledger = work.ledger
     return WindowsResult(
-        **seen,
+        **result,
         frames=world.switch.counts["sent"],
         rows=ledger.came.total(),
         fired=ledger.fired.total(),
@@ -115,7 +115,7 @@ class Worker(Program):
 
     @property
     def timed(self) -> Iterator[BoltTask]:
-        """Its bolt tasks that hear of time."""
+        """Its bolt tasks that receive watermarks."""
         return (task for task in self.task_set.bolts if task._keeper is not None)
 
 
@@ -229,7 +229,7 @@ class WindowsWorkload:
         if now_s < self.rests_from_s + 1.0:
             return False
         for worker in self.running:
-            for what in worker.leftovers(rows=False):
+            for what in worker.remains(rows=False):
                 self.world.problem(what)
         return True
 
@@ -270,8 +270,8 @@ class WindowsWorkload:
         if isinstance(machine, Watched) and machine.due:
             yield f"{name} has {len(machine.due)} windows that are due"
         # (Windows by a clock that was put back wait until it is as late again.)
-        if task._alarm is not None and task._alarm.active and (self.shape.ends or not self.shape.by_clock):
-            yield f"{name} has an alarm"
+        if task._wakeup is not None and task._wakeup.active and (self.shape.ends or not self.shape.by_clock):
+            yield f"{name} has an wakeup"
 
     def check(self) -> Iterator[str]:
         """At the end."""
@@ -279,7 +279,7 @@ class WindowsWorkload:
         if not (self.ledger.calm and self.shape.tidy):
             return
         wanted = Counter(("windows", key, *span, tuple(rows)) for span, key, rows in whole(self.shape))
-        got = Counter({result: count for result, count in self.ledger.seen.items() if result[0] == "windows"})
+        got = Counter({result: count for result, count in self.ledger.received.items() if result[0] == "windows"})
         if self.shape.ends and wanted - got:
             yield f"{(wanted - got).total()} of {wanted.total()} windows are missing: {next(iter(wanted - got))}"
         if got - wanted:
@@ -312,7 +312,7 @@ class WindowsWorkload:
     def _look_at(self, worker: Worker) -> None:
         for task in worker.timed:
             time = task._time
-            if time is None or task.outbox.blocked or time.firing:  # it waits for room
+            if time is None or task.outbox.blocked or time.firing:  # it waits for capacity
                 continue
             next_ms, now_ms = time.keeper.next_ms, time.now_ms()
             if next_ms is not None and next_ms < now_ms - DUE_S * 1000:

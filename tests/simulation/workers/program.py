@@ -180,7 +180,7 @@ class Watched:
         if self.task_set.master is not None and self.task_set.master.view().state != "NORMAL":
             yield f"the topology master on {self.name} has not found that all is over"
 
-    def leftovers(self, *, rows: bool) -> Iterator[str]:
+    def remains(self, *, rows: bool) -> Iterator[str]:
         """What a worker at rest should not have any more. `rows`: of ledgers, too."""
         for task_id, box in self.task_set.mailboxes.items():
             if box.fill or box.has_data or box.has_control or box.parked:
@@ -230,17 +230,17 @@ class Program(Watched):
         self._emits = False
         self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
         self.life = self.work.model.begins(self.name, process)
-        living = self._incarnation_task = asyncio.get_running_loop().create_task(
+        task = self._incarnation_task = asyncio.get_running_loop().create_task(
             self.run_incarnation(process), name=f"{self.name} lives"
         )
         try:
-            await asyncio.wait((living,))
-            if not living.cancelled():
-                await living
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                await task
         finally:
             if process.alive:
                 self._emits = False
-                living.cancel()
+                task.cancel()
 
     def _lost(self, peer: str, error: Exception) -> None:
         super()._lost(peer, error)

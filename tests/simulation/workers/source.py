@@ -3,7 +3,7 @@
     SharedState ── reader(task) ─► Reader ─► next_tuple, ack, fail of one instance of that spout task
 
 1. What an instance has taken and not settled goes back when the task's next instance opens: its worker has died.
-2. An instance that has a living successor is fenced: it is given nothing, and what it settles counts for nothing. (Its
+2. An instance that has a running successor is fenced: it is given nothing, and what it settles counts for nothing. (Its
    worker was replaced while it was frozen, and goes on.) If the successor dies first, it is its turn again.
 3. An attempt has a number, over all readers.
 """

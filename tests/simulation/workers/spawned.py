@@ -2,7 +2,7 @@
 
     parent: LocalCluster(workers=N, backend=…) ── SimSpawner ──► worker-1 … worker-N: cluster.work
 
-Task sets are seen as they are made: each is given a router that looks (workers/program.py).
+Task sets are observed as they are made: each is given a router that looks (workers/program.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SpawnedWorker(Watched):
 
 @contextlib.contextmanager
 def observed_task_sets(work: WorkersWorkload) -> Iterator[None]:
-    """In the block, every task set of the world is seen by its worker."""
+    """In the block, every task set of the world is observed by its worker."""
     real = TaskSet.__init__
     of = {program.process.name: program for program in work.programs if isinstance(program, SpawnedWorker)}
 

@@ -6,7 +6,7 @@
 The model (model.py) keeps every tuple tree; RouterWatch and InboxWatch (workers/program.py) look at what passes.
     python -m tests.simulation --world workers       runs many seeds, and says what they found
 
-1. A dead worker begins a new life. The others hear of a death from the parent, or from the next life, or both.
+1. A dead worker is restarted. The others learn of a death from the parent, or from the next incarnation, or both.
 2. The worker of the lowest name has a spare: it may be taken for dead while it lives, or be frozen past its lease and
    go on beside its successor. The links make one of the two end.
 3. Message timeouts are long where nothing but a death can lose a tuple: then none is ever needed. (With two
@@ -110,9 +110,9 @@ def run(
         replaced(send_queue, "BUNDLE_BYTES", work.bundle_bytes),
         lines_of(world, SIZES_BYTES),
     ):
-        seen = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
     return WorkersResult(
-        **seen,
+        **result,
         processes=len(work.fleet.processes),
         executed=work.model.executed,
         segments=work.segments,
@@ -216,7 +216,7 @@ class WorkersWorkload:
             "mailbox_capacity_tuples": self.capacity,
             "acker_executors": chance.choice((None, None, 1, 2)) if self.model.tracked else 0,
             "message_timeout_s": held_s if forgets or len(self.names) > 2 else LONG_S,
-            # Paced spouts keep mailboxes from being full: what happens when they are is to be seen, too.
+            # Paced spouts keep mailboxes from being full: full ones must occur, too.
             "backpressure_enable": chance.random() < 0.5,
             "backpressure_check_interval_ms": chance.choice((100.0, 250.0, 1000.0)),
         }
@@ -292,7 +292,7 @@ class WorkersWorkload:
 
     def _oust(self, fault: Fault) -> None:
         """It is frozen past its lease, another takes its place; then it goes on."""
-        for process in self.fleet.operator.spares:
+        for process in self.fleet.operator.spare_of:
             if process.alive:
                 process.pause(fault.for_s)
                 self.world.call_at(self.world.now_s + LEASE_S, self._replace, process, process.incarnation)
@@ -306,7 +306,7 @@ class WorkersWorkload:
             if program.life[1]:
                 self._tell(program.life, program.incarnation)
                 self.model.ends(program.life)
-            operator.start_beside(operator.spares[process])
+            operator.start_beside(operator.spare_of[process])
             self.disowned[process] = life
             self._disown(process, life, self.chance.random() * 5.0)
 
@@ -405,7 +405,7 @@ class WorkersWorkload:
         for what in self.unsettled():
             self.world.problem(f"all was at rest, and then it was not any more: {what}")
         for program in self.running:
-            for what in program.leftovers(rows=rows):
+            for what in program.remains(rows=rows):
                 self.world.problem(what)
         return True
 
@@ -429,12 +429,12 @@ class WorkersWorkload:
                 failure = source.last_failure.get(left[0])
                 often = f"message {left[0]} was emitted {source.emitted.get(left[0], 0)} times, last failure: {failure}"
                 yield f"{len(left)} of {len(source.rows)} messages of {source._state.name} are not acked; {often}"
-        living = {program.name: program for program in self.running}
-        for program in living.values():
+        running = {program.name: program for program in self.running}
+        for program in running.values():
             yield from program.waits_for
-        if all(program.emits for program in living.values()):
-            for name, program in living.items():
+        if all(program.emits for program in running.values()):
+            for name, program in running.items():
                 for peer, sent in program.exchange.sent.items():
-                    received = living[peer].exchange.received.get(name, 0)
+                    received = running[peer].exchange.received.get(name, 0)
                     if sent != received:
                         yield f"{name} has sent {sent} to {peer}, which has received {received}"
