@@ -135,7 +135,7 @@ class Numbers(Spout):
             self.todo.append((n, attempt + 1))
 
 
-heard_by = Model()
+reported_to = Model()
 """Where the hooks of generator spouts report: hooks are named by an import string, so this cannot be an argument."""
 
 
@@ -143,7 +143,7 @@ class OutcomeHook(TaskHook):
     """Reports to the model what became of a generator's messages."""
 
     def prepare(self, context: Any) -> None:
-        self.name, self.model = f"{context.component}[{context.task_id}]", heard_by
+        self.name, self.model = f"{context.component}[{context.task_id}]", reported_to
 
     def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
         self.model.settle((self.name, message_id, 0), None)

@@ -252,7 +252,7 @@ def draw(seed: int, tree_sizes: tuple[int, ...]) -> tuple[Topology, Config, Mode
     rng = random.Random(seed)
     model = Model()
     builder = TopologyBuilder()
-    random_model.heard_by = model
+    random_model.reported_to = model
     sources = [_add_spout(builder, rng, model, seed, i) for i in range(rng.randint(1, 2))]
     forget = rng.choice([0, 0, 0, 0.02])
     names = [f"b{i}" for i in range(rng.randint(1, 5))]

@@ -61,7 +61,7 @@ async def test_every_so_often(time: Time) -> None:
         assert last == [("ann", 11, True), ("bob", 4, True)]
 
 
-async def test_a_window_that_waits_for_the_next_row_has_no_alarm() -> None:
+async def test_a_window_that_waits_for_the_next_row_has_no_wakeup() -> None:
     async with LocalCluster() as cluster:
         rig = Rig(sums(early=Every(1_000), idle_timeout_ms=0))
         running = await cluster.submit("t", rig.topology)

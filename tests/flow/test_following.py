@@ -1,4 +1,4 @@
-"""Event time belongs to the stream: all tasks of a bolt with windows hear of rows that go to any of them."""
+"""Event time belongs to the stream: all tasks of a bolt with windows get the time of rows that go to any of them."""
 
 from __future__ import annotations
 

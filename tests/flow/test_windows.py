@@ -190,7 +190,7 @@ async def test_a_blocking_spout_tells_watermarks_too() -> None:
 
 
 async def test_who_does_not_say_that_it_tells_cannot() -> None:
-    class Untold(Spout):
+    class NoWatermarks(Spout):
         outputs = FIELDS
 
         def open(self, context: Any, collector: Any) -> None:
@@ -202,7 +202,7 @@ async def test_who_does_not_say_that_it_tells_cannot() -> None:
             self.collector.finish()
 
     builder = TopologyBuilder()
-    builder.set_spout("spout", Untold)
+    builder.set_spout("spout", NoWatermarks)
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", builder.create_topology())
         await running.wait_idle()

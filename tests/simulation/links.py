@@ -267,4 +267,4 @@ class Program:
 
     def on_peer(self, peer: str, started: PeerStarted) -> None:
         if self.process.alive:
-            self.work.model.hears_of(self.life, peer, started.incarnation, started.dropped)
+            self.work.model.on_peer_started(self.life, peer, started.incarnation, started.dropped)

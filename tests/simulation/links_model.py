@@ -67,7 +67,7 @@ class Model:
         """The number that `sends` would give."""
         return self._sent.setdefault((source, target), Sent()).numbers
 
-    def hears_of(self, life: Life, peer: str, incarnation: int, dropped: int) -> None:
+    def on_peer_started(self, life: Life, peer: str, incarnation: int, dropped: int) -> None:
         """An incarnation gets the report that the peer is now this one, and how many messages for the last are lost."""
         reported = self.lives.get(incarnation)
         before = self._reported.get((life, peer))

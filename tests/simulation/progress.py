@@ -77,7 +77,7 @@ class Progress:
 
     @property
     def hangs(self) -> bool:
-        """Does a task hang, or has it just gone on?"""
+        """Does a task hang, or has it just continued?"""
         hang = self.model.hang
         return hang is not None and hang.from_s <= self.world.now_s <= hang.to_s + STILL_S
 

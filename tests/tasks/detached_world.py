@@ -65,13 +65,13 @@ class Acker:
             ledger.ack(message.items, now_s, out)
             for root in message.resets or ():
                 ledger.reset(root, now_s, out)
-        self.world.hear(out)
+        self.world.on_verdicts(out)
 
     def expire(self) -> None:
         """Time has passed."""
         out: list[tuple[int, Verdict]] = []
         self.ledger.expire(self.world.now_s, out)
-        self.world.hear(out)
+        self.world.on_verdicts(out)
 
 
 class Bolt:
@@ -342,7 +342,7 @@ class World:
                 for settled in self.pending.expired(key, "timeout"):
                     self.settle(settled)
 
-    def hear(self, out: list[tuple[int, Verdict]]) -> None:
+    def on_verdicts(self, out: list[tuple[int, Verdict]]) -> None:
         """As tasks.outcomes does."""
         pending = self.pending
         for _, verdict in out:

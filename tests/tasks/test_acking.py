@@ -132,16 +132,16 @@ async def test_an_ack_waits_for_the_last_leaf(local_cluster: LocalCluster, tree:
 async def test_a_forgotten_ack_fails_by_timeout_within_a_tenth(
     local_cluster: LocalCluster, sim_clock: SimClock, timeout_s: float, tree: int
 ) -> None:
-    source, heard_s = Numbers(3, each_call=3), []
-    source.fail = lambda message_id, failure: heard_s.append(  # type: ignore[method-assign]
+    source, failed_s = Numbers(3, each_call=3), []
+    source.fail = lambda message_id, failure: failed_s.append(  # type: ignore[method-assign]
         (message_id, failure.reason, sim_clock.monotonic() - begun_s)
     )
     config = Config(message_timeout_s=timeout_s, acker_tree_max_messages=tree)
     begun_s = sim_clock.monotonic()
     running = await local_cluster.submit("t", line(source, hold=DoesRich()), config)
     await running.wait_finished()
-    assert sorted(message_id for message_id, _, _ in heard_s) == [0, 1, 2]
-    for _, reason, after_s in heard_s:
+    assert sorted(message_id for message_id, _, _ in failed_s) == [0, 1, 2]
+    for _, reason, after_s in failed_s:
         assert reason == "timeout"
         assert timeout_s <= after_s <= timeout_s * 1.1
     assert running.metrics()["spout"].failed == 3

@@ -203,10 +203,10 @@ class AsksAndCloses(Numbers):
 )
 async def test_a_generator_exit_of_the_users_own(source: Any, kind: Any) -> None:
     with pytest.raises(GeneratorExit):
-        await _hears_of_it(source, kind)
+        await _learns_of_it(source, kind)
 
 
-async def _hears_of_it(source: Any, kind: Any) -> None:
+async def _learns_of_it(source: Any, kind: Any) -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", line(source, bolt=kind))
         with pytest.raises(TopologyFailedError, match="GeneratorExit"):

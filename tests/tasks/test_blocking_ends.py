@@ -35,7 +35,7 @@ class Keeper(Bolt):
         self.collector.emit((len(self.kept),))
 
 
-class Hear(BasicBolt):
+class Receive(BasicBolt):
     def __init__(self) -> None:
         self.outcomes = Notes()
 
@@ -44,15 +44,15 @@ class Hear(BasicBolt):
 
 
 async def test_what_it_emits_and_acks_when_it_ends_is_heard():
-    spout, hear = Numbers(3), Hear()
+    spout, receive = Numbers(3), Receive()
     async with LocalCluster() as cluster:
         running = await cluster.submit(
-            "t", line(spout, keep=Keeper(), hear=hear), {"topology.message.timeout.secs": 30}
+            "t", line(spout, keep=Keeper(), receive=receive), {"topology.message.timeout.secs": 30}
         )
-        await until(lambda: running.metrics()["keep"].executed == 3 and bool(hear.outcomes))
+        await until(lambda: running.metrics()["keep"].executed == 3 and bool(receive.outcomes))
         await running.kill(0.2)
         assert not running.errors()
-    assert hear.outcomes == ["hello", 3]
+    assert receive.outcomes == ["hello", 3]
 
 
 async def until(ready: Callable[[], bool]) -> None:

@@ -49,9 +49,9 @@ async def test_a_fail_from_outside_is_heard_at_once(local_cluster: LocalCluster,
     await feeder.feed(1)
     await sim_clock.advance(10)
     now_s = sim_clock.monotonic()
-    hold.collectors[0].fail(hold.held[0], LookupError("gone"))
+    hold.collectors[0].fail(hold.held[0], LookupError("lost"))
     await sim_clock.settle()
-    assert feeder.failed[0].error == "LookupError: gone"
+    assert feeder.failed[0].error == "LookupError: lost"
     assert sim_clock.monotonic() == now_s
 
 

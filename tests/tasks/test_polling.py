@@ -177,7 +177,7 @@ async def test_a_poll_that_raises_is_reported_and_asked_again(local_cluster: Loc
 
 
 async def test_what_was_emitted_outside_and_is_lost_fails(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    """Its target has ended: the ackers hear of it though the spout has nothing more to send."""
+    """Its target has ended: the ackers get it though the spout has nothing more to send."""
     source = Idle()
     running = await local_cluster.submit("t", line(source, sink=Recorder()))
     await sim_clock.advance(1)

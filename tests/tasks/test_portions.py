@@ -24,7 +24,7 @@ class Rig:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.lost: list[Any] = []
-        self.rooms = 0
+        self.unblocks = 0
         self.boxes = [Box(4), Box(4)]
         outbox = Outbox(
             self.on_unblock,
@@ -40,7 +40,7 @@ class Rig:
         self.outbox = outbox
 
     def on_unblock(self) -> None:
-        self.rooms += 1
+        self.unblocks += 1
         self.portions.unblocked()
 
 
@@ -49,7 +49,7 @@ def test_a_target_that_ends_frees_no_task_that_waits_for_another() -> None:
     assert rig.portions.sent(16)
     rig.now_s = 1.0
     rig.boxes[0].close()
-    assert (len(rig.lost), rig.outbox.blocked, rig.rooms) == (1, 1, 1)
+    assert (len(rig.lost), rig.outbox.blocked, rig.unblocks) == (1, 1, 1)
     assert rig.portions.held_s == 1.0
     rig.now_s = 3.0
     rig.boxes[1].take_batch(100)
@@ -63,7 +63,7 @@ def test_the_last_that_ends_frees_it_and_says_so_once() -> None:
     rig.now_s = 2.0
     rig.boxes[0].close()
     rig.boxes[1].close()
-    assert (len(rig.lost), rig.outbox.blocked, rig.rooms) == (2, 0, 2)
+    assert (len(rig.lost), rig.outbox.blocked, rig.unblocks) == (2, 0, 2)
     assert rig.portions.next()[1] == 2.0
 
 

@@ -1,4 +1,4 @@
-"""Spouts that wait, are paused, or end: what they hear meanwhile, and what ends with them."""
+"""Spouts that wait, are paused, or end: what they receive meanwhile, and what ends with them."""
 
 from __future__ import annotations
 
@@ -145,14 +145,14 @@ async def test_a_generator_that_raises_fails_the_topology(asynchronous: bool, bl
     def numbers() -> Iterator[int]:
         try:
             yield 1
-            raise LookupError("the source is gone")
+            raise LookupError("the source is lost")
         finally:
             ended.append("finally")
 
     async def async_numbers() -> AsyncIterator[int]:
         try:
             yield 1
-            raise LookupError("the source is gone")
+            raise LookupError("the source is lost")
         finally:
             ended.append("finally")
 
@@ -160,7 +160,7 @@ async def test_a_generator_that_raises_fails_the_topology(asynchronous: bool, bl
         pytest.skip("an async def is never run in a thread")
     source = spout(outputs="n", blocking=blocking)(async_numbers if asynchronous else numbers)
     sink = Recorder()
-    with pytest.raises(TopologyFailedError, match=r"spout\[1\] was given up.*the source is gone"):  # noqa: PT012
+    with pytest.raises(TopologyFailedError, match=r"spout\[1\] was given up.*the source is lost"):  # noqa: PT012
         async with LocalCluster() as cluster:
             running = await cluster.submit("t", line(source, sink=sink))
             with pytest.raises(TopologyFailedError):

@@ -53,7 +53,7 @@ class BlockingNumbers(Numbers):
 
 
 class QuietBlockingNumbers(Numbers):
-    """Does not hear acks: the control loop have nothing to do in the thread, and run while it emits."""
+    """Does not handle acks: the control loop has nothing to do in the thread, and runs while it emits."""
 
     blocking = True
     ack = Spout.ack  # type: ignore[assignment]

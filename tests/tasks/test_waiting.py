@@ -68,7 +68,7 @@ class Sender:
         self.failed: set[int] = set()
         ids = IdSource(random.Random(seed).randbytes)
         self.outbox = Outbox(
-            self._room,
+            self._on_unblock,
             self._lost,
             ids.take,
             lambda pack, piece: self.emitter.spreader.packed(pack, piece),
@@ -91,7 +91,7 @@ class Sender:
             streams[name] = OutStream(origin, [Route(grouping, False, outlets, Group(self.outbox, grouping, outlets))])
         self.emitter = Emitter("task", streams, ids, [], TaskCounters(), lambda e, row, stream: Failure("failed"))
 
-    def _room(self) -> None:
+    def _on_unblock(self) -> None:
         self.stirs += 1
 
     def _lost(self, segment: Segment, error: Exception) -> None:

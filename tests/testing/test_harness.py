@@ -160,7 +160,7 @@ async def test_a_rich_bolt_that_raises_is_started_again(sim_clock: SimClock) -> 
     async with bolt_harness(Fragile, fields="n") as h:
         await h.execute(1)
         await h.execute(13)
-        assert sorted(h.failed) == [(1,), (13,)]  # what it held is gone with it
+        assert sorted(h.failed) == [(1,), (13,)]  # what it held is lost with it
         await h.execute(2)
         assert h.held == [(2,)]
         for _ in range(4):

@@ -113,7 +113,7 @@ def test_the_loop_says_that_it_is_virtual() -> None:
 # -- standing still ----------------------------------------------------------------------------------------------------
 
 
-async def wait_for_nobody(event: asyncio.Event) -> None:
+async def wait_for_ever(event: asyncio.Event) -> None:
     await event.wait()  # here
 
 
@@ -121,13 +121,13 @@ def test_a_deadlock_is_an_error_that_says_who_waits_where() -> None:
     async def work() -> None:
         never = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            group.create_task(wait_for_nobody(never), name="patient")
+            group.create_task(wait_for_ever(never), name="patient")
 
     with pytest.raises(DeadlockError) as caught:
         run(work)
     text = str(caught.value)
     assert "patient waits at" in text
-    assert "in wait_for_nobody: await event.wait()  # here" in text
+    assert "in wait_for_ever: await event.wait()  # here" in text
     assert "in work: async with asyncio.TaskGroup() as group" in text
 
 
@@ -150,7 +150,7 @@ def test_many_pending_tasks_are_counted_not_printed() -> None:
     async def work() -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(150):
-                group.create_task(wait_for_nobody(asyncio.Event()))
+                group.create_task(wait_for_ever(asyncio.Event()))
 
     with pytest.raises(DeadlockError, match=r"… and 51 more"):
         run(work)

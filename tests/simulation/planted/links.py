@@ -147,7 +147,7 @@ def a_window_without_a_bound() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_writer_that_does_not_look() -> Iterator[None]:
-    """It sends into a connection that has no room, and again what has not left it."""
+    """It sends into a full connection, and again what has not left it."""
     with replaced(SimConnection, "writable", True), replaced(SimConnection, "buffered_bytes", 0):
         yield
 

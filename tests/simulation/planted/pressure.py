@@ -57,13 +57,13 @@ def a_new_master_adopts_nobody() -> Iterator[None]:
     """The spouts that wait because of the previous master are unknown to it; and there are no leases."""
     real = Coordinator._on_spout_reading
 
-    def heard_spout(self: Coordinator, reading: Any, *args: Any) -> None:
+    def on_spout_reading(self: Coordinator, reading: Any, *args: Any) -> None:
         component = self._component_of.get(reading.task, "")
         if component not in self._pacings:
             reading = replace(reading, wait_us=0)
         real(self, reading, *args)
 
-    with replaced(Coordinator, "_on_spout_reading", heard_spout), a_lease_has_no_end():
+    with replaced(Coordinator, "_on_spout_reading", on_spout_reading), a_lease_has_no_end():
         yield
 
 

@@ -248,7 +248,7 @@ def a_sub_tree_is_told_before_the_edge_is_done(original: Any) -> Any:
     return post
 
 
-@bug(detached, "alone")
+@bug(detached, "single_root")
 def a_sub_tree_has_another_acker(original: Any) -> Any:
     """Its edges go to one that knows nothing of it."""
     return lambda number, root, ackers: original(number, root + 1, ackers)
@@ -282,15 +282,15 @@ def only_one_parked_sender_is_woken(original: Any) -> Any:
     return pull
 
 
-@bug(Lanes, "_close_gate")
+@bug(Lanes, "_accept_last")
 def the_gate_closes_one_piece_late(original: Any) -> Any:
     """What comes above the high mark is let in, and so is the next."""
 
-    def close_gate(self: Lanes, fill: int, weight: int) -> None:
+    def accept_last(self: Lanes, fill: int, weight: int) -> None:
         if fill > self.capacity:
             self.gate_open = False
 
-    return close_gate
+    return accept_last
 
 
 @bug(LoopClock, "__init__")

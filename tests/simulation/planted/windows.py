@@ -113,7 +113,7 @@ def an_end_is_told_once() -> Iterator[None]:
     real = EndOfStream.is_due
 
     def is_due(self: EndOfStream, collector: Any) -> bool:
-        return self._told_behind < 0 and real(self, collector)
+        return self._sent_after < 0 and real(self, collector)
 
     with replaced(EndOfStream, "is_due", is_due):
         yield
@@ -175,7 +175,7 @@ def what_was_held_is_not_failed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
-    """Ours: the simulation found it. The alarm ends with the instance before."""
+    """Ours: the simulation found it. The wakeup ends with the previous instance."""
     real = BoltTask.started
 
     async def started(self: BoltTask) -> None:

@@ -46,18 +46,18 @@ def credit_of_a_former_life_counts() -> Iterator[None]:
 @contextlib.contextmanager
 def a_remote_mailbox_sends_without_credit() -> Iterator[None]:
     """It does not look."""
-    with replaced(SenderCredit, "has_room", True):
+    with replaced(SenderCredit, "has_credit", True):
         yield
 
 
 @contextlib.contextmanager
 def a_reader_stops_under_pressure() -> Iterator[None]:
     """A full mailbox stops the reader of the link to its worker (finding 1 of our survey)."""
-    real_take, real_receive = ReceiveBuffer.take, SimConnection.receive
+    real_add, real_receive = ReceiveBuffer.add, SimConnection.receive
     full: dict[Any, list[ReceiveBuffer]] = {}
 
-    def take(self: ReceiveBuffer, segments: Any) -> None:
-        real_take(self, segments)
+    def add(self: ReceiveBuffer, segments: Any) -> None:
+        real_add(self, segments)
         if self.waiting:
             full.setdefault(asyncio.get_running_loop(), []).append(self)
 
@@ -66,7 +66,7 @@ def a_reader_stops_under_pressure() -> Iterator[None]:
             await asyncio.sleep(0.01)
         return await real_receive(self)
 
-    with replaced(ReceiveBuffer, "take", take), replaced(SimConnection, "receive", receive):
+    with replaced(ReceiveBuffer, "add", add), replaced(SimConnection, "receive", receive):
         yield
 
 
@@ -117,16 +117,16 @@ def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
 @contextlib.contextmanager
 def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
     """Ours: the simulation found it. A payload that did not fit into the window outlives its incarnation."""
-    real = Link._tell
+    real = Link._deliver
 
-    def tell(self: Link, events: Any) -> None:
-        kept, self._asked_for = self._asked_for, None
+    def deliver(self: Link, event: Any) -> None:
+        kept, self._next_payload = self._next_payload, None
         try:
-            real(self, events)
+            real(self, event)
         finally:
-            self._asked_for = kept
+            self._next_payload = kept
 
-    with replaced(Link, "_tell", tell):
+    with replaced(Link, "_deliver", deliver):
         yield
 
 
@@ -147,12 +147,12 @@ def parked_senders_are_forgotten() -> Iterator[None]:
 @contextlib.contextmanager
 def lanes_are_mixed_up() -> Iterator[None]:
     """Parts of what is urgent are put behind those of what is not."""
-    real = PartAssembler.take
+    real = PartAssembler.add
 
-    def take(self: PartAssembler, part: PayloadPart) -> bytes | None:
+    def add(self: PartAssembler, part: PayloadPart) -> bytes | None:
         return real(self, replace(part, lane=Lane.ORDINARY))
 
-    with replaced(PartAssembler, "take", take):
+    with replaced(PartAssembler, "add", add):
         yield
 
 

@@ -28,7 +28,7 @@ class PressureMailboxes:
         self.loss = self.repeat = self.late = self.late_s = 0.0
         self.every = 0
         self.counts: Counter[str] = Counter()
-        self.told_s: dict[int, float] = {}
+        self.sent_s: dict[int, float] = {}
         """Task → when it was given an order, the last time."""
         self.harmed_s = -1.0
         """When something was not as it should be, the last time."""
@@ -67,7 +67,7 @@ class PressureMailboxes:
 
     def _deliver(self, target: int, mailbox: Mailbox, message: Any) -> None:
         if isinstance(message, Pace):
-            self.told_s[target] = self.world.now_s
+            self.sent_s[target] = self.world.now_s
         mailbox.post(message)
 
     def _trace(self, source: int, target: int, message: Any, kind: str) -> None:

@@ -156,7 +156,7 @@ def day(seed: int, *, trickle: bool) -> Day:
         return runner.run(Idling(loop.world, trickle=trickle).measure())
 
 
-def _told(values: Sequence[float]) -> str:
+def _shown(values: Sequence[float]) -> str:
     cuts = statistics.quantiles(values, n=20, method="inclusive")
     return f"{statistics.median(values):.2f} | {cuts[18]:.2f} | {max(values):.2f}"
 
@@ -175,7 +175,7 @@ def main() -> None:
                 seed += 1
             rates, normals = [one.rate_s for one in found], [one.normal_s for one in found]
             how = "every third message, the master" if harmed else "none"
-            print(f"| {interval_s:g} s | {how} | {_told(rates)} | {_told(normals)} |", flush=True)
+            print(f"| {interval_s:g} s | {how} | {_shown(rates)} | {_shown(normals)} |", flush=True)
     for trickle in (True, False):
         print(day(0, trickle=trickle))
 

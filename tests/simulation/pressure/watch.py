@@ -10,7 +10,7 @@ coordinator decides. L: a lease, P: a period, I: a check interval; the longest o
 3. A spout waits only if a bolt that it feeds was flagged, or had no rest for a lease, within the time that a release
    takes (`release_s`): a bolt that can do no more, and has lost its flag in a restart, is approached in small steps.
 4. Unharmed, if enough tasks of a component are found blocked again and again, the spouts that feed it wait.
-5. Unharmed, what bends a wait does not hurry a spout whose bolt is full, nor hold one back whose bolt is empty.
+5. Unharmed, what changes a wait does not accelerate a spout whose bolt is full, nor hold one back whose bolt is empty.
 6. A spout that has something to emit is not held while all that it feeds is idle, for longer than `starve_s`.
 7. A spout that asks for next to nothing gets it: what it has waits no longer than a bolt hangs, and `starve_s`.
 8. Where mailboxes hold a time, one of a bolt that has been as slow for a while takes no more in than belongs to that.
@@ -167,14 +167,14 @@ class Watch:
 
     def _look_at_spout(self, spout: SpoutTask, now_s: float) -> None:
         component, task = spout.task.component, spout.task.task_id
-        told_s = self.mailboxes.told_s
+        sent_s = self.mailboxes.sent_s
         if spout._emit_loop is None:
             self.down_s.setdefault(task, now_s)
-        elif self.down_s.pop(task, math.inf) - self.interval_s < told_s.get(task, -math.inf):
-            told_s[task] = now_s
+        elif self.down_s.pop(task, math.inf) - self.interval_s < sent_s.get(task, -math.inf):
+            sent_s[task] = now_s
         if not spout.pace.wait_us:
             return
-        ago_s = now_s - told_s.get(task, -math.inf)
+        ago_s = now_s - sent_s.get(task, -math.inf)
         died = sum(at_s > now_s - ago_s for at_s in self.monitors_s)  # each looks after its backoff and an interval
         if ago_s > self.lease_s + (1.5 + 3 * died) * self.interval_s:
             self.world.problem(f"{component}[{task}] waits, and has been given no order for {ago_s:.3f} s")

@@ -1,4 +1,4 @@
-"""Wells: what a spout task of the world of windows has to say, and when; outside of every process, as a log is.
+"""Sources: what a spout task of the world of windows has to say, and when; outside of every process, as a log is.
 
     SourceLog (one for each spout task) ── rows that are due ─► LogSpout ─► collector; acks and failures come back
 

@@ -139,7 +139,7 @@ class WatchedBuffer(Watched):
         self._arrivals: list[Any] = []
         self._number_of: dict[int, int] = {}
         self._let_go: set[int] = set()
-        self._gone: set[int] = set()
+        self._released: set[int] = set()
 
     def numbered(self, values: Any, names: Sequence[Any]) -> Sequence[Any]:
         first = len(self._arrivals)
@@ -152,7 +152,7 @@ class WatchedBuffer(Watched):
         return self._arrivals[value][0]
 
     def not_kept(self, values: Any) -> None:
-        self._gone.update(self._number_of[id(value)] for value in values)
+        self._released.update(self._number_of[id(value)] for value in values)
 
     def expect(self, watermark_ms: int) -> list[Any]:
         fired, released = self._expected.advance(watermark_ms)
@@ -164,9 +164,11 @@ class WatchedBuffer(Watched):
         released: list[Any] = self._machine.released()
         if self.lives:
             numbers = [self._number_of[id(tup)] for tup in released]
-            if not self._let_go.issuperset(numbers) or self._gone.intersection(numbers):
-                self.problem(f"rows {numbers} are let go, {sorted(self._let_go)} may be; gone: {sorted(self._gone)}")
-            self._gone.update(numbers)
+            if not self._let_go.issuperset(numbers) or self._released.intersection(numbers):
+                self.problem(
+                    f"rows {numbers} are let go, {sorted(self._let_go)} may be; released: {sorted(self._released)}"
+                )
+            self._released.update(numbers)
             self.ledger.let_go.update((self.component, self._arrivals[number][0]) for number in numbers)
         return released
 
@@ -180,7 +182,7 @@ class WatchedBuffer(Watched):
     @property
     def holds(self) -> set[Any]:
         """The rows that came, were not late, and have not been let go."""
-        return {self._arrivals[number][0] for number in self._number_of.values() if number not in self._gone}
+        return {self._arrivals[number][0] for number in self._number_of.values() if number not in self._released}
 
 
 class WatchedJoin(WatchedBuffer):

@@ -178,7 +178,7 @@ class WindowsWorkload:
     def _tell(self, life: tuple[str, int], incarnation: int) -> None:
         for worker in self.running:
             if worker.name != life[0]:
-                worker.process.loop.call_soon(worker.hears_of_death, life[0], incarnation)
+                worker.process.loop.call_soon(worker.on_death, life[0], incarnation)
 
     # -- faults of its own -------------------------------------------------------------------------------------------
 

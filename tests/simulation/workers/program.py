@@ -288,7 +288,7 @@ class Program(Watched):
                     task.cancel()
             await self.task_set.stop()
 
-    def hears_of_death(self, worker: str, incarnation: int) -> None:
+    def on_death(self, worker: str, incarnation: int) -> None:
         """Its parent says that another's process has ended."""
         if self.emits and self.process.alive:
             self.exchange.peer_died(worker, incarnation)

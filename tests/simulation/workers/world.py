@@ -266,7 +266,7 @@ class WorkersWorkload:
     def _tell(self, life: Life, incarnation: int) -> None:
         for program in self.running:
             if program.name != life[0] and isinstance(program, Program):
-                program.process.loop.call_soon(program.hears_of_death, life[0], incarnation)
+                program.process.loop.call_soon(program.on_death, life[0], incarnation)
 
     def trouble(self) -> None:
         """Something is wrong, or was until now."""
