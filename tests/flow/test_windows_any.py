@@ -67,20 +67,20 @@ class Kept(BufferedWindowBolt):
 
 def steps(rng: random.Random) -> list[Step]:
     """No row is before a watermark that was emitted before it."""
-    steps: list[Step] = []
+    made: list[Step] = []
     far, mark = 0, -1_000_000
     for _ in range(rng.randint(0, 40)):
         what = rng.random()
         if what < 0.6:
             far += rng.choice((0, 10, 100))
-            steps.append((rng.choice("abc"), max(mark, far - rng.choice((0, 0, 50))), 1))
+            made.append((rng.choice("abc"), max(mark, far - rng.choice((0, 0, 50))), 1))
         elif what < 0.85:
             mark = max(mark, far - rng.choice((0, 20)))
             far = max(far, mark)
-            steps.append(mark)
+            made.append(mark)
         else:
-            steps.append(rng.choice((0.0, 0.01, 1.0, 3.0)))
-    return steps
+            made.append(rng.choice((0.0, 0.01, 1.0, 3.0)))
+    return made
 
 
 async def assert_whole(seed: int) -> None:
@@ -91,8 +91,8 @@ async def assert_whole(seed: int) -> None:
     settings: Any = {"key": "user", "timestamp": "at", "allowed_lateness_ms": rng.choice((0, 0, 100))}
     kept, again = rng.random() < 0.5, rng.random() < 0.5
     builder, sink, sources = TopologyBuilder(), Recorder(), list[str]()
-    for n, steps in enumerate(spouts):
-        builder.set_spout(f"spout{n}", WatermarkSpout(steps))
+    for n, of_spout in enumerate(spouts):
+        builder.set_spout(f"spout{n}", WatermarkSpout(of_spout))
         sources.append(f"spout{n}")
     for n in range(rng.randint(0, 2)):
         between = builder.set_bolt(f"between{n}", Between(seed), parallelism=rng.randint(1, 3))
@@ -113,7 +113,7 @@ async def assert_whole(seed: int) -> None:
         running = await cluster.submit("t", builder.create_topology(), config)
         await running.wait_finished(timeout_s=900)
         metrics = running.metrics()
-    rows = [step for steps in spouts for step in steps if isinstance(step, tuple)]
+    rows = [step for of_spout in spouts for step in of_spout if isinstance(step, tuple)]
     expected = Counter((user, one.start, one.end) for user, at, _ in rows for one in windows.windows_of(at))
     assert metrics["windows"].late == metrics["windows"].live_windows == 0
     assert metrics["windows"].acked == len(rows)
