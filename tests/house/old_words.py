@@ -114,6 +114,10 @@ ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # word or name → (the beginning of a path, why it is right there)
     "Arrivals": (("benchmarks/", "when rows arrived, of the latency benchmark"),),
     "*": (("tests/house/old_words.py", "the table itself"), ("tests/house/test_old_words.py", "its tests")),
+    "pulse": tuple(
+        (start, "PULSE is a frame of the protocol")
+        for start in ("cluster/", "docs/protocol.md", "tests/", "transport/")
+    ),
     "settle": (
         ("testing/", "SimClock.settle(): public, and about timers"),
         ("tests/", "the same"),
