@@ -63,6 +63,36 @@ def test_no_partitions_is_over_at_once() -> None:
     assert Partitions(1, index=1, tasks=2).is_settled
 
 
+def test_partitions_whose_number_is_not_known_are_found_as_they_come() -> None:
+    machine = Partitions(None, index=1, tasks=2)
+    assert not machine.claim(0)  # of the other task
+    assert machine.claim(3)
+    assert not machine.claim(3)
+    assert read(machine, 3, 1) == [0]
+    machine.acked(3, 0)
+    assert (machine.done, machine.total) == (1, 1)
+    assert (machine.is_read, machine.is_settled) == (False, False)  # there may be more
+    assert not machine.claim(3)  # Spark tries a task again that is done
+    assert machine.claim(5)
+    machine.source_lost()
+    assert machine.claim(5)
+    machine.ran([0, 1, 2, 3, 5])
+    assert (machine.total, machine.is_read, machine.unread()) == (3, False, [1, 5])  # 1 ran, and never came
+    assert read(machine, 5, 0) == []
+    assert machine.claim(1)
+    assert read(machine, 1, 0) == []
+    assert (machine.done, machine.is_read, machine.is_settled) == (3, True, True)
+    assert not machine.claim(7)
+
+
+def test_a_job_without_partitions_is_over_when_it_has_ended() -> None:
+    machine = Partitions(None)
+    assert not machine.is_settled
+    machine.ran([])
+    assert machine.is_settled
+    assert machine.is_read
+
+
 def test_tasks_share_the_partitions() -> None:
     shares = [Partitions(10, index=i, tasks=3).claim_next(10) for i in range(3)]
     assert shares == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
