@@ -1,6 +1,6 @@
 """Where topologies run: the local cluster, in this event loop or on workers; and the program of a worker.
 
-All is loaded when it is first used: who needs one name only, in a process that starts, does not wait for the rest.
+Each name is imported when it is first used, so that a process that needs one name does not wait for the rest.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -3,7 +3,7 @@
 1. It starts no thread but the stall watch, installs no signal handler, configures no logging, and creates nothing
    before `async with`.
 2. Leaving the block drains and stops every topology; after an exception in the block it stops them at once.
-3. A topology that failed makes the block end with TopologyFailedError, unless somebody has already been told.
+3. A failed topology makes the block end with TopologyFailedError, unless a caller has already received the error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LocalCluster:
     `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
     submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
     on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
-    private sockets, unless told otherwise. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
+    private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
     are, too.
     """
 

@@ -6,8 +6,8 @@
        └─► FAILED ◄─ ACTIVE, INACTIVE        (a task gave up)
 
 1. Spouts emit only when all components are prepared and open.
-2. A task that gives up fails the whole running topology, and everybody who waits for it hears why.
-3. It ends once, whoever asks for it and however often; whatever becomes of the end itself, nothing of it is left.
+2. A task that fails for good fails the whole running topology, and all waiting callers get the error.
+3. It ends once, however often it is asked to; even if the end itself fails, nothing is left behind.
 
 Storm: nimbus' topology states; one process has no STARTING slots and no REBALANCING (yet).
 """

@@ -6,8 +6,8 @@
 1. Bolts are prepared before any spout is opened.
 2. Tasks stop in the order of the stream, all of a component at once; each processes what it has accepted. All have
    `topology.graceful.stop.secs` together, however many components there are: then what is left is killed.
-3. A task that gives up is told to `gave_up`; the others go on until somebody ends them.
-4. Once the end has begun nothing new is started.
+3. `gave_up` is called for a task that fails for good; the others continue until they are ended.
+4. Once the end has begun, nothing is started any more.
 5. Resources of the worker are open before any task here is made ready, and closed after the last has ended.
 6. Tasks that are elsewhere are reached through an Exchange. When a worker died, what the spouts here have open fails.
 

@@ -4,7 +4,7 @@
              print ──────► the same, where it was printed; the logger is "stdout" or "stderr"
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
-1. Each line of a record (a traceback has many) is marked, so that lines of several processes can be told apart.
+1. Each line of a record (a traceback has many) is marked, so that lines of several processes are not mixed up.
 2. A line that consists of HEARTBEAT_MARK is a heartbeat, and is not shown (see heartbeat).
 3. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
 4. The output of a worker never reaches the parent's standard output, which contains results only.

@@ -17,7 +17,7 @@
 8. A restarted parent does not know the worker, and one that has given the worker up has another one: it ends.
 9. If another process has its name, and the others are linked to that one, it ends.
 
-Exit codes: 0 told to end; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 any other reason, with a traceback.
+Exit codes: 0 ended by its parent; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 any other reason, with a traceback.
 
 From: Storm's Worker, which ends when its supervisor's assignment changes; here the parent decides.
 """
@@ -51,8 +51,8 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 class WorkerOptions:
     """`parent`: the address to dial; `listen`: the address for its peers; `node`: its machine; `pid`: its process id.
 
-    `is_child`: the system ends it with its parent. `targets`: what it may be told to load.
-    `any_code`: other code of it than the parent's will do.
+    `is_child`: the system ends it with its parent. `targets`: what it may load.
+    `any_code`: may its code differ from the parent's?
     """
 
     name: str
