@@ -84,9 +84,9 @@ async def test_parts_of_a_group_are_shown(local_cluster: LocalCluster, caplog: L
 
 async def test_a_log_of_level_debug_and_the_report_have_all_frames(local_cluster: LocalCluster, caplog: Logged) -> None:
     text = await shown(local_cluster, caplog, line(Numbers(1), bolt=Does(bad)), logging.DEBUG)
-    assert "executors.py" in files_of(text)
+    assert "basic_executor.py" in files_of(text)
     [running] = local_cluster.topologies.values()
-    assert "executors.py" in running.errors()[0].traceback
+    assert "basic_executor.py" in running.errors()[0].traceback
 
 
 async def test_an_error_of_the_framework_is_one_line(local_cluster: LocalCluster, caplog: Logged) -> None:
