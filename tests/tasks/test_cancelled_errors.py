@@ -204,6 +204,6 @@ async def test_a_kill_ends_what_a_turn_waits_for_whenever_it_comes(local_cluster
     await begun.wait()
     for _ in range(rounds):
         await asyncio.sleep(0)
-    running._task_set.doom()  # what `kill(0)` does, a few rounds later
+    running._task_set.abort()  # what `kill(0)` does, a few rounds later
     await running.kill(0)
     assert work[0].cancelled()

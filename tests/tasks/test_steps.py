@@ -100,7 +100,7 @@ async def test_a_kill_that_comes_between_an_error_and_its_report_to_the_guardian
     (task,) = running._task_set.bolts
     assert task._raised is not None
     assert not task.is_idle
-    running._task_set.doom()
+    running._task_set.abort()
     await running.kill(0)
     assert task._raised is None
     assert [report.error for report in running.errors()] == ["LookupError"]
