@@ -1,7 +1,8 @@
 """Run a program for a bounded time: `bounded.py [--give-way] SECONDS PROGRAM ARGUMENT...`.
 
-At the bound, and at its end, whatever it started is killed with it. The exit code is the program's; 124 at the bound.
-(`timeout` is not on every machine.) With --give-way it has the processor only while nothing else wants it.
+At the bound, at its end, and when this process's parent has ended, the program is killed with all that it has started.
+The exit code is the program's; 124 at the bound. (`timeout` is not on every machine.) With --give-way the program has
+the processor only while nothing else wants it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
@@ -18,10 +20,14 @@ def main(limit_s: float, command: list[str], *, gives_way: bool) -> int:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     if gives_way:
         give_way(process.pid)
+    parent, deadline_s = os.getppid(), time.monotonic() + limit_s
     try:
-        return process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        print(f"killed after {limit_s:g} s: {' '.join(command)}", file=sys.stderr)
+        while time.monotonic() < deadline_s and os.getppid() == parent:  # another parent: the gate was stopped
+            try:
+                return process.wait(min(1.0, limit_s))
+            except subprocess.TimeoutExpired:
+                continue
+        print(f"killed after {limit_s:g} s, or because the gate was stopped: {' '.join(command)}", file=sys.stderr)
         return 124
     finally:
         try:

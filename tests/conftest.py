@@ -44,6 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "blocks_loop: blocks the event loop in real time, on purpose")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """As many processes as cores; but one where several make it slower: a few files, and Spark, a JVM for all tests."""
+    files = config.option.file_or_dir
+    few = bool(files) and all(".py" in file for file in files)
+    return 0 if few or config.option.markexpr == "spark" else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True, optionalhook=True)
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Generator[None, Any, Any]:
     """Tests with Spark run on one loop: they are about what is on the other side of threads, and take seconds each."""

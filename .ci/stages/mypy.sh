@@ -1,0 +1,4 @@
+# Types, strictly.
+source "$(dirname "$0")/../lib.sh"
+cd "$WORK/clone"
+.venv/bin/mypy
