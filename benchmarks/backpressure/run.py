@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from aiostorm import LocalCluster, RunningTopology
+from aiostorm.runtime import Rng
 from aiostorm.testing import VirtualTimeLoop
 
 from ..clocking import run_in
@@ -77,13 +78,13 @@ def measure(slowness: str, way: str, seconds: float, *, loop: str = "uvloop") ->
 
 
 async def watched(
-    slowness: str, way: str, seconds: float, clock: Callable[[], float] = time.perf_counter
+    slowness: str, way: str, seconds: float, clock: Callable[[], float] = time.perf_counter, rng: Rng | None = None
 ) -> dict[str, Any]:
-    """The same in this event loop: the record."""
+    """The same in this event loop: the record. In virtual time a run with a seeded `rng` is always the same."""
     warm_s = warm_of(seconds)
     tally = Tally(SPOUTS, round(TIMES * PER_S * (seconds + 5) / SPOUTS), int(seconds + END_S))
     tally.counts_from_s = warm_s
-    seen = await _Watched(Run(KINDS[slowness](seconds), tally, clock), way, seconds).watch()
+    seen = await _Watched(Run(KINDS[slowness](seconds), tally, clock), way, seconds).watch(rng)
     tally.check()
     return {"slowness": slowness, "way": way, "seconds": seconds, "warm_s": warm_s, **seen}
 
@@ -99,8 +100,8 @@ class _Watched:
         self._state = "NORMAL"
         self._before = (0.0, 0, 0, 0, 0, 0)
 
-    async def watch(self) -> dict[str, Any]:
-        async with LocalCluster() as cluster:
+    async def watch(self, rng: Rng | None) -> dict[str, Any]:
+        async with LocalCluster(rng=rng) as cluster:
             self.run.begin()
             running = await cluster.submit("backpressure", topology(self.run), self.way.config())
             steering = asyncio.create_task(self._steer(running))

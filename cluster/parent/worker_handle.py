@@ -134,7 +134,7 @@ class WorkerHandle:
             async with asyncio.timeout(self._timings.shutdown_s):
                 await self._wait_over()
         except TimeoutError:
-            log.warning("%s did not end within %g s: kill it", self.name, self._timings.shutdown_s)
+            log.warning("%s did not end within %g s: it is killed", self.name, self._timings.shutdown_s)
             self.kill()
             await self._wait_over()
 
@@ -215,7 +215,7 @@ class WorkerHandle:
                     self.life.alive(now_s)
                 decisions = [] if ended.done() else self.life.tick(now_s)
                 for kill in [d for d in decisions if isinstance(d, Kill)]:
-                    log.warning("%s (pid %d): kill it: %s", self.name, self.pid, kill.reason)
+                    log.warning("%s (pid %d) is killed: %s", self.name, self.pid, kill.reason)
                     why = kill.reason
                     child.kill()
                 self._announce(decisions)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import asdict
 
 import pytest
 
+from aiostorm.testing.simulation.chance import SeededRng
 from benchmarks.backpressure.__main__ import main
 from benchmarks.backpressure.figures import figures
 from benchmarks.backpressure.run import Second, watched
@@ -163,7 +165,7 @@ def test_what_is_not_there_cannot_be_chosen(arguments: list[str], said: str, cap
 @pytest.mark.parametrize("way", [NONE, HERON, OURS])
 async def test_a_short_run_is_checked_and_seen_second_by_second(way: str):
     loop = asyncio.get_running_loop()
-    seen = await watched("slow", way, 4.0, loop.time)
+    seen = await watched("slow", way, 4.0, loop.time, SeededRng(random.Random(7)))
     seconds = [Second(*values) for values in seen["series"]]
     assert [round(second.at_s) for second in seconds] == [1, 2, 3, 4]
     # As fast as it may, until it is held back: ours by mailboxes of 200 ms, the others by a thousand tuples a task.
