@@ -19,7 +19,9 @@ import gc
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +75,13 @@ async def local_cluster() -> AsyncIterator[LocalCluster]:
     """As the testing kit's, but values go as they are: many tests emit what no other process could be sent."""
     async with LocalCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder with a short name, for Unix sockets: their paths have at most 107 bytes (macOS: 103)."""
+    with tempfile.TemporaryDirectory(prefix="a") as folder:
+        yield Path(folder)
 
 
 # -- 1 and 4: the test's event loop ------------------------------------------------------------------------------------

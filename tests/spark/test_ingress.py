@@ -170,14 +170,14 @@ async def test_another_token_is_refused_at_once(tmp_path: Path) -> None:
             await asyncio.to_thread(write, into(tmp_path / "in", credentials=str(tmp_path / "token")), [batch(0)])
 
 
-async def test_by_addresses_and_a_unix_socket(tmp_path: Path) -> None:
+async def test_by_addresses_and_a_unix_socket(tmp_path: Path, short_path: Path) -> None:
     token = tmp_path / "token"
     token.write_bytes(Credentials.new("spark").to_bytes())
     token.chmod(0o600)
     table = Table()
-    spout = SparkIngressSpout(FIELDS, listen=f"unix:{tmp_path}/sockets/in", credentials=str(token))
+    spout = SparkIngressSpout(FIELDS, listen=f"unix:{short_path}/sockets/in", credentials=str(token))
     async with running(topology(table, spout, tasks=2)):
-        addresses = tuple(f"unix:{tmp_path}/sockets/in.{task}" for task in range(2))
+        addresses = tuple(f"unix:{short_path}/sockets/in.{task}" for task in range(2))
         where = ServerLocation(wire.ROLE_INGRESS, None, addresses, str(token))
         await asyncio.to_thread(write, where, [batch(0)], 0)
         await asyncio.to_thread(write, where, [batch(10)], 1)

@@ -296,9 +296,9 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 @sockets
-async def test_a_unix_socket_is_for_this_user_only(tmp_path: Path) -> None:
+async def test_a_unix_socket_is_for_this_user_only(short_path: Path) -> None:
     async with WebSocketNetwork() as network:
-        path = tmp_path / "ours" / "socket"
+        path = short_path / "ours" / "socket"
         listener = await network.listen(f"unix:{path}", lambda connection: None)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
