@@ -368,6 +368,11 @@ def _without_frames(text: str) -> list[str]:
     return [*lines[: begins[0]], lines[begins[0]].removesuffix(_TRACEBACK), *lines[end : end + 1], *where[-1:]]
 
 
+def running_session() -> Any:
+    """The session that runs in this process; None if there is none. Imports nothing."""
+    return _active() if "pyspark.sql" in sys.modules else None
+
+
 def activate_session(session: Any) -> None:
     """Make it this thread's active session: without it data sources are not found."""
     if not hasattr(session, "_jsparkSession"):  # Spark Connect has no active session of a thread

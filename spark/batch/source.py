@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from ..connect import is_connect
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 from ..needs import require
-from ..sessions import SessionLease, SessionSource, activate_session, alive, brief, sessions
+from ..sessions import SessionLease, SessionSource, activate_session, alive, brief, running_session, sessions
 from ..types import arrow_schema, check_fields, row_bytes, rows_that_fit
 from .data_identity import DataIdentity, identify_data
 from .fetching import Fetching, UnsupportedSparkError, planned
@@ -100,6 +100,22 @@ class BatchSource:
         if self.sql is not None:
             return f"sql: {self.sql}"
         return "a DataFrame" if self.path is None else f"{self.format}: {self.path}"
+
+    def known_columns(self) -> list[str]:
+        """The columns: as given, of the DataFrame, or as the running session says. SparkSourceError if there is none.
+
+        Blocks if it asks the session: Spark analyses the query, and reads the schema of files; a function is called.
+        """
+        if self.fields is not None or self.frame is not None:
+            return list(self.frame.columns if self.fields is None else self.fields)
+        session = None if callable(self.session) else running_session()
+        if session is None:
+            raise SparkSourceError(
+                f"the columns of {self} are not known before Spark runs: name them, fields=('id', …), or make the "
+                "session before the spout (aiostorm.spark.make_session)"
+            )
+        frame, _ = self._checked(session)
+        return list(frame.columns)
 
     def open(self, dead: OpenedSource | None = None) -> OpenedSource:
         """Open it, or share it if it is open and not `dead`. Must be closed as often as it was opened."""
@@ -186,7 +202,9 @@ class BatchSource:
             return self.frame, session
         if self._lease is None:
             self._lease = sessions.lease(self.session)
-        session = self._lease.get()
+        return self._checked(self._lease.get())
+
+    def _checked(self, session: Any) -> tuple[Any, Any]:
         activate_session(session)
         try:
             frame = self._read(session)

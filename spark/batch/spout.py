@@ -29,9 +29,12 @@ class SparkBatchSpout(Spout):
     """Reads a DataFrame: record batches of `chunk_rows` rows for `execute_arrow` bolts, tuples for all other bolts.
 
     Give one of: `source` (a DataFrame, or a function that makes one, called with the SparkSession if it takes an
-    argument), `sql`, or `path` (with `format` and `options`, as for `spark.read`). A DataFrame has its fields; for the
-    others `fields` names them, so that no Spark is needed where the topology is only built or drawn. A function is
-    called in a thread, once in each process that runs a task.
+    argument), `sql`, or `path` (with `format` and `options`, as for `spark.read`). A function is called in a thread,
+    once in each process that runs a task.
+
+    `fields`: the names of the columns. They may be left out for a DataFrame, and where a session runs already in this
+    process: then Spark is asked here, and a function is called once more. Name them if the topology is built in worker
+    processes, or drawn, where there is no Spark.
 
     `session`: a function that makes the SparkSession, or settings of Spark's; default: the one of this process, else a
     local one. `name`: what chunks are called (`flights/7/3`); default: the component's id. `ahead`: partitions that
@@ -83,10 +86,6 @@ class SparkBatchSpout(Spout):
         if source is not None and not is_frame and not callable(source):
             raise SparkSourceError(f"the source is a DataFrame or a function that makes one, not {source!r:.200}")
         names = [fields] if isinstance(fields, str) else None if fields is None else list(fields)
-        if names is None and not is_frame:
-            raise SparkSourceError(
-                "fields= must name the columns, since only a DataFrame has them before Spark runs: fields=('id', …)"
-            )
         self._options = BatchOptions(
             name=name,
             chunk_rows=chunk_rows,
@@ -110,8 +109,9 @@ class SparkBatchSpout(Spout):
             chunk_rows=chunk_rows,
             adaptive=adaptive if adaptive is not None else progress is None and way != "push",
         )
-        frame: Any = source  # names are given, or it is a DataFrame
-        self._fields = tuple(frame.columns if names is None else names)
+        self._fields = tuple(self._source.known_columns())
+        if not is_frame:
+            self._source.fields = self._fields  # a session made later must give the same
         self._resumes = "" if progress is None or lossy_windows else "progress="
 
     @property

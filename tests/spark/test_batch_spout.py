@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -236,10 +237,35 @@ async def test_what_must_be_mended_fails_at_once(spark: Any, given: dict[str, An
     assert "\tat " not in str(caught.value)  # Java's stack
 
 
+async def test_a_running_session_knows_the_columns(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "numbers")
+    await asyncio.to_thread(lambda: made(spark, 20, 2).write.parquet(path))
+    for given in (
+        {"source": lambda session: made(session, 20, 2)},
+        {"source": lambda: made(spark, 20, 2)},
+        {"sql": "select id, cast(id as string) text, id * 2 double from range(20)"},
+        {"path": path, "session": {"spark.sql.shuffle.partitions": "3"}},
+    ):
+        spout = await asyncio.to_thread(lambda given=given: SparkBatchSpout(**given))  # type: ignore[misc]
+        assert sorted(spout.all_outputs()) == ["double", "id", "text"]
+        bolt = Rows()
+        await finished(counting(spout, bolt))
+        assert len(bolt.rows) == 20
+    for given, says in (({"sql": "selec 1"}, "SYNTAX"), ({"source": lambda: 3}, "not a DataFrame")):
+        with pytest.raises(SparkSourceError, match=says):
+            await asyncio.to_thread(lambda given=given: SparkBatchSpout(**given))  # type: ignore[misc]
+
+
+def test_without_a_session_fields_name_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)
+    for given in ({"sql": "select 1"}, {"path": "x"}, {"source": lambda: 3}):
+        with pytest.raises(SparkSourceError, match=r"not known before Spark runs: name them, fields="):
+            SparkBatchSpout(**given)
+
+
 def test_what_is_wrong_is_said_without_spark() -> None:
     for given in (
         {},
-        {"sql": "select 1"},
         {"sql": "select 1", "path": "x", "fields": "a"},
         {"source": 3, "fields": "a"},
         {"sql": "select 1", "fields": "a", "chunk_rows": 0},
