@@ -67,4 +67,6 @@ class BoltBehaviour:
         if self.holds:
             most = None if forgets else self.holding + self.chance.choice((1, 1, 5, 100))
             return config.merge({"max_spout_pending": most, "message_timeout_s": 10 * self.HOLDS_S})
+        if forgets and config.max_spout_pending is not None:  # forgotten ones, one at a time, take longer than a run
+            return config.merge({"max_spout_pending": max(8, config.max_spout_pending)})
         return config

@@ -31,6 +31,11 @@ LIGHT = {**FAST, "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fac
 """And soon bring its first rows, which are few: for sessions that are there to be killed."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark Connect comes last: a process has one session, and what PySpark does for all changes with Connect."""
+    items.sort(key=lambda item: item.path.name == "test_connect.py")
+
+
 def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call it in a thread of its own, and wait: sessions are not made in the main thread."""
     outcome: list[Any] = []

@@ -18,7 +18,7 @@ from aiostorm.spark.connect import active, is_connect
 from aiostorm.spark.needs import require, version
 from aiostorm.spark.sessions import stop_session
 
-from .conftest import REQUIRED
+from .conftest import REQUIRED, in_thread
 from .connect_server import ConnectServer, started
 from .lines import Table
 from .test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop]
 
 @pytest.fixture(scope="module")
 def server(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    """One for all tests of this file."""
+    """One for all tests of this file. They come last (conftest), and end the session that the others have shared."""
     try:
         if version() < (4, 0):
             pytest.skip("PySpark 3.5 brings no server of Spark Connect")
@@ -39,6 +39,9 @@ def server(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
         if os.environ.get(REQUIRED):
             pytest.fail(f"{REQUIRED} is set, and {error}")
         pytest.skip(f"{error}; in a checkout: uv sync --group spark")
+    classic = require("pyspark.sql").SparkSession._instantiatedSession
+    if classic is not None:
+        in_thread(stop_session, classic)
     server = started(tmp_path_factory.mktemp("warehouse"))
     yield server
     server.close()

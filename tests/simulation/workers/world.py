@@ -51,6 +51,8 @@ KINDS = (
 FAULTS_S = 30.0
 LIVENESS_S = 150.0
 STILL_S = 20.0
+TICK_S = 0.05
+"""Longer than a bolt works on a tick tuple."""
 """Where messages are acked this often, it may take longer than LIVENESS_S."""
 
 CALM = 0.2
@@ -156,6 +158,7 @@ class WorkersWorkload:
         self.pongs = self.superseded = self.segments = 0
         self.slowest_pong_s = 0.0
         self.rests_from_s: float | None = None
+        self._second_look_s: float | None = None
         self._trouble_s = 0.0
         self._acked = 0, 0.0
         """So many acks, and when there was one more of them."""
@@ -401,6 +404,10 @@ class WorkersWorkload:
             return False
         rows = self.timeout_s < LONG_S
         if now_s < self.rests_from_s + (1.2 * self.timeout_s if rows else 1.0):
+            return False
+        if self._second_look_s is None and any(self.unsettled()):
+            self._second_look_s = now_s + TICK_S  # a bolt may be working on a tick tuple right now
+        if self._second_look_s is not None and now_s < self._second_look_s:
             return False
         for what in self.unsettled():
             self.world.problem(f"all was at rest, and then it was not any more: {what}")
