@@ -26,7 +26,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis.strategies import none
 
 from aiostorm import LocalCluster
 from aiostorm.runtime import Stall, StallWatch, is_virtual
@@ -44,6 +45,16 @@ settings.load_profile(os.environ.get("AIOSTORM_EXAMPLES", "aiostorm"))
 def pytest_configure(config: pytest.Config) -> None:
     """Markers of the guards."""
     config.addinivalue_line("markers", "blocks_loop: blocks the event loop in real time, on purpose")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def first_property() -> None:
+    """Try a first property, before any test.
+
+    With its first property Hypothesis registers its generator, and checks that something refers to it. It finds nothing
+    after `gc.freeze`, which a guard below calls: the first property failed if a module without properties came before.
+    """
+    given(none())(lambda value: None)()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
+import aiostorm.cli
 from aiostorm.cli import cli
 from aiostorm.cli.app import COMMANDS
 
-CLI = Path(__file__).parents[2] / "aiostorm" / "cli"
+CLI = Path(aiostorm.cli.__file__).parent
 
 
 def context() -> click.Context:
