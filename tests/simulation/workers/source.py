@@ -92,10 +92,20 @@ class Reader:
             self._shared.hand_over(self)
         message = self._shared.next_due()
         if message is not None:
-            # One that was revoked stays so: if its turn came again, both of its attempts are settled, and one counts.
+            # One that was revoked stays so: both of its attempts are settled (see settles_former).
             self.emitted[message] = self._shared.emitted[message]
             self.open[message] = None
         return message
+
+    def settles_former(self, message: Any) -> bool:
+        """Whether this outcome is of the attempt that was revoked, and the message was taken again by this instance.
+
+        The framework has the message twice then, under one id. The outcome that comes first counts as the former one's.
+        """
+        if message not in self.revoked or message not in self.open:
+            return False
+        self.revoked.discard(message)
+        return True
 
     def settle(self, message: Any, failure: Failure | None) -> None:
         """The framework says what became of a message."""
@@ -129,3 +139,11 @@ class SpreadSource(ModelSource):
         reader: Any = self.shared.reader(context.task_id)
         self._state = reader
         super().open(context, collector)
+
+    def ack(self, message_id: Any) -> None:
+        if not self._state.settles_former(message_id):
+            super().ack(message_id)
+
+    def fail(self, message_id: Any, failure: Any) -> None:
+        if not self._state.settles_former(message_id):
+            super().fail(message_id, failure)
