@@ -60,7 +60,7 @@ class SimBackend:
             raise SystemExit(code)
 
     def by_hand(self, name: str) -> Process:
-        """A process that somebody starts on another machine: `aiostorm worker --name NAME --connect …`."""
+        """A process that a user starts on another machine: `aiostorm worker --name NAME --connect …`."""
 
         async def program(process: Process) -> None:
             await self.life(process, name, self.address, self.listen(name), self.target)

@@ -25,7 +25,7 @@ class Slow(BasicBolt):
         await asyncio.sleep(0.01)
 
 
-async def test_a_slow_bolt_in_a_worker_without_spouts_is_seen() -> None:
+async def test_a_slow_bolt_in_a_worker_without_spouts_triggers_backpressure() -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", Endless())
     builder.set_bolt("slow", Slow()).shuffle_grouping("spout")

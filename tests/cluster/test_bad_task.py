@@ -67,7 +67,7 @@ def test_with_links_between_processes(name: str) -> None:
 
 
 @pytest.mark.parametrize("pending", [10, 30, 100])
-def test_with_few_messages_open_the_spouts_of_other_workers_hear_that_a_task_hangs(pending: int) -> None:
+def test_spouts_of_other_workers_learn_that_a_task_hangs_with_few_messages_open(pending: int) -> None:
     """They went on to give it its share of what may be open, until nothing else was."""
     held = -(-pending // 4)  # of the turn in which it came to hang
     found = rows_a_second("hung-4-1024-256-1", pending=pending, settles_s=2 * SETTLES_S)

@@ -24,8 +24,8 @@ class Numbers(Spout):
             self.collector.finish()
 
 
-class Hears(BasicBolt):
-    heard: ClassVar[list[tuple[Completion, bool]]] = []
+class Completes(BasicBolt):
+    completions: ClassVar[list[tuple[Completion, bool]]] = []
     ended: ClassVar[int] = 0
 
     def __init__(self, fails: str = "") -> None:
@@ -44,20 +44,20 @@ class Hears(BasicBolt):
 
     def completed(self, completion: Completion) -> None:
         assert type(self).ended == completion.tasks, "all tasks have ended"
-        self.heard.append((completion, self.ran))
+        self.completions.append((completion, self.ran))
         if self.fails == "end":
-            raise OSError("no room")
+            raise OSError("the disk is full")
 
 
 @pytest.fixture(autouse=True)
-def nothing_heard() -> None:
-    Hears.heard, Hears.ended = [], 0
+def nothing_completed() -> None:
+    Completes.completions, Completes.ended = [], 0
 
 
 async def ran(bolt: Any, *, waits: bool = True, kill: bool = False) -> Any:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers(), **{"topology.max.retries": 0})
-    builder.set_bolt("hears", bolt, parallelism=2).shuffle_grouping("numbers")
+    builder.set_bolt("completes", bolt, parallelism=2).shuffle_grouping("numbers")
     async with LocalCluster() as cluster:
         running = await cluster.submit("job", builder.create_topology())
         await (running.wait_finished() if waits else running.wait_idle())
@@ -66,20 +66,20 @@ async def ran(bolt: Any, *, waits: bool = True, kill: bool = False) -> Any:
     return running
 
 
-@pytest.mark.parametrize("bolt", [Hears(), Hears, lambda: Hears()])
-async def test_it_is_called_once_when_all_was_processed_and_all_tasks_have_ended(bolt: Any) -> None:
+@pytest.mark.parametrize("bolt", [Completes(), Completes, lambda: Completes()])
+async def test_completed_is_called_once_when_all_tasks_have_ended(bolt: Any) -> None:
     running = await ran(bolt)
-    assert Hears.heard == [(Completion("job", "hears", 2), False)]
+    assert Completes.completions == [(Completion("job", "completes", 2), False)]
     assert running.problems == []
 
 
-async def test_what_goes_wrong_there_is_a_problem_of_the_topology() -> None:
-    running = await ran(Hears("end"))
-    assert [str(problem) for problem in running.problems] == ["bolt 'hears': no room"]
+async def test_an_error_in_completed_is_a_problem_of_the_topology() -> None:
+    running = await ran(Completes("end"))
+    assert [str(problem) for problem in running.problems] == ["bolt 'completes': the disk is full"]
 
 
-async def test_it_is_not_called_if_a_message_was_lost_or_no_caller_waited_or_it_was_killed() -> None:
-    await ran(Hears("rows"))
-    await ran(Hears(), waits=False)
-    await ran(Hears(), kill=True)
-    assert Hears.heard == []
+async def test_completed_is_not_called_after_a_lost_message_or_a_kill_or_without_a_waiting_caller() -> None:
+    await ran(Completes("rows"))
+    await ran(Completes(), waits=False)
+    await ran(Completes(), kill=True)
+    assert Completes.completions == []

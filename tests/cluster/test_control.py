@@ -88,27 +88,27 @@ async def served(config: Config | None = None) -> AsyncIterator[Served]:
         await running.kill()
 
 
-async def test_it_sends_its_status() -> None:
+async def test_a_status_request_is_answered() -> None:
     async with served(Config(max_spout_pending=5, **{"my.key": {1: 2}})) as it:
-        told = await it.ask(StatusRequest())
-        assert isinstance(told, StatusResponse)
-        assert (told.topology, told.state) == ("numbers", "ACTIVE")
-        assert told.config == {"max_spout_pending": 5}, "what is the user's own may not be fit to travel"
-        assert told.pressure == it.running.backpressure()
-        assert abs(told.now_s - 1_700_000_000) < 100
+        status = await it.ask(StatusRequest())
+        assert isinstance(status, StatusResponse)
+        assert (status.topology, status.state) == ("numbers", "ACTIVE")
+        assert status.config == {"max_spout_pending": 5}, "what is the user's own may not be fit to travel"
+        assert status.pressure == it.running.backpressure()
+        assert abs(status.now_s - 1_700_000_000) < 100
 
 
-async def test_it_takes_settings_and_says_what_has_changed() -> None:
+async def test_an_update_changes_settings_and_reports_the_changes() -> None:
     async with served() as it:
         answer = await it.ask(UpdateRequest({"topology.backpressure.enable": False, "backpressure_sample_number": 4}))
         assert answer == UpdateResponse({"backpressure_enable": (True, False)})
         assert not it.running.config.backpressure_enable
-        told = await it.ask(StatusRequest())
-        assert isinstance(told, StatusResponse)
-        assert not told.pressure.enabled
+        status = await it.ask(StatusRequest())
+        assert isinstance(status, StatusResponse)
+        assert not status.pressure.enabled
 
 
-async def test_what_is_wrong_is_said_and_nothing_is_changed() -> None:
+async def test_wrong_settings_are_reported_and_change_nothing() -> None:
     async with served() as it:
         for settings, why in (
             ({"backpressure_high_mark": 2}, "backpressure_high_mark = 2 .*: Input should be less than or equal to 1"),
@@ -150,7 +150,7 @@ async def test_any_other_request_is_refused() -> None:
         assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
-async def test_an_answer_that_cannot_be_sent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as it:
         large = dataclasses.replace(it.running.backpressure(), state="x" * 2_000_000)
         monkeypatch.setattr(it.running, "backpressure", lambda: large)
@@ -158,7 +158,9 @@ async def test_an_answer_that_cannot_be_sent_is_said(monkeypatch: pytest.MonkeyP
             await it.ask(StatusRequest())
 
 
-async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_exception_does_not_end_the_control_socket(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async with served() as it:
 
         def broken() -> Backpressure:
@@ -172,14 +174,14 @@ async def test_a_defect_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, cap
         assert isinstance(await it.ask(StatusRequest()), StatusResponse)
 
 
-async def test_one_that_has_ended_is_an_error_that_says_so() -> None:
+async def test_a_request_to_a_killed_topology_is_an_error() -> None:
     async with served() as it:
         await it.running.kill()
         with pytest.raises(ControlError, match="topology 'numbers' was killed"):
             await it.ask(UpdateRequest({"backpressure_enable": False}))
 
 
-async def test_a_silent_client_is_left_and_only_some_are_answered_at_a_time(
+async def test_silent_clients_are_disconnected_and_their_number_is_bounded(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served() as it:
@@ -198,7 +200,7 @@ async def test_a_silent_client_is_left_and_only_some_are_answered_at_a_time(
 # -- who asks ----------------------------------------------------------------------------------------------------------
 
 
-async def test_no_answer_is_an_error_after_some_seconds() -> None:
+async def test_a_missing_answer_is_an_error_after_a_timeout() -> None:
     network = MemoryNetwork()
     network.listeners[f"unix:{WHOM.path}"] = lambda connection: None
     began_s = asyncio.get_running_loop().time()
@@ -212,14 +214,14 @@ async def test_no_answer_is_an_error_after_some_seconds() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"), [(b"\xc1", "Do both run the same version"), (pack_value(3), "with int: do both")]
 )
-async def test_an_answer_that_is_none(answer: bytes, why: str) -> None:
+async def test_an_unreadable_answer_is_an_error(answer: bytes, why: str) -> None:
     network = MemoryNetwork()
     network.listeners[f"unix:{WHOM.path}"] = lambda connection: connection.send(answer)
     with pytest.raises(ControlError, match=why):
         await ask(network.seen_by("client"), WHOM, StatusRequest())
 
 
-async def test_one_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_request_to_a_process_that_has_ended_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match=r"^numbers \(pid 7\) has ended$"):
         await ask(MemoryNetwork().seen_by("client"), WHOM, StatusRequest())
 
@@ -227,7 +229,7 @@ async def test_one_that_is_not_there(tmp_path: Path) -> None:
 # -- the socket --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_socket_that_cannot_be_had_is_a_warning(
+async def test_a_socket_that_cannot_be_created_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for error in (ControlError("chmod it"), NetworkError("too long"), PermissionError("not yours")):
@@ -242,7 +244,7 @@ async def test_a_socket_that_cannot_be_had_is_a_warning(
     assert {record.levelno for record in caplog.records if record.name == "aiostorm.cluster"} == {logging.WARNING}
 
 
-async def test_a_defect_of_the_socket_is_no_reason_to_end(
+async def test_an_unexpected_exception_of_the_socket_does_not_end_the_topology(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(name: str) -> str:

@@ -39,7 +39,7 @@ def runs(place: Path, name: str, pid: int) -> Path:
 @example("a" * 100 + "1", "a" * 100 + "2")
 @example("A~B", "A%7EB")
 @example("\x1b[2J", "\ud800")
-def test_a_name_is_a_file_s_and_no_other_topology_s(one: str, other: str) -> None:
+def test_a_file_name_belongs_to_one_topology(one: str, other: str) -> None:
     name = file_name(one)
     assert len(name) <= NAME_CHARS
     assert set(name) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~%")
@@ -56,13 +56,15 @@ def test_a_long_name_is_shown_cut() -> None:
     assert shown_name(file_name("word-count-of-all-the-books-there-are")) == "word-count-of-all-the-b…"
 
 
-def test_a_place_of_its_own(folder: Path) -> None:
+def test_only_the_user_can_access_the_folder_of_sockets(folder: Path) -> None:
     path = own_socket("word count")
     assert path == f"{folder}/{own_name('')}word%20count"
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_runtime_folder_it_is_in_the_temporary_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_in_the_temporary_folder_without_a_runtime_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = f"{folder.parent}/aiostorm-{os.geteuid()}/"
     for runtime in ("", "not/absolute", str(folder / "not there")):
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
@@ -72,7 +74,7 @@ def test_without_a_runtime_folder_it_is_in_the_temporary_one(folder: Path, monke
     assert own_socket("a").startswith(expected), "others may write to it"
 
 
-def test_a_folder_that_others_reach_into_is_refused(folder: Path) -> None:
+def test_a_folder_that_other_users_can_access_is_refused(folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o750)
     with pytest.raises(ControlError, match=f"others may access {folder}: chmod 700 {folder}"):
@@ -119,7 +121,7 @@ def test_without_a_folder_for_temporary_files(folder: Path, monkeypatch: pytest.
         own_socket("a")
 
 
-def test_a_folder_that_cannot_be_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_text("no folder")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -127,7 +129,7 @@ def test_a_folder_that_cannot_be_looked_at(folder: Path, monkeypatch: pytest.Mon
         find("a")
 
 
-def test_what_killed_processes_left_is_removed_by_the_next(folder: Path) -> None:
+def test_files_of_killed_processes_are_removed_by_the_next_one(folder: Path) -> None:
     folder.mkdir(0o700)
     left, kept = runs(folder, "a", 4194305), runs(folder, "b", os.getpid())
     with pytest.raises(ControlError, match=r"no topology 'a' of yours runs here with `aiostorm run`; running: b \(pid"):
@@ -156,7 +158,7 @@ def test_two_of_one_name_are_distinguished_by_their_pids(folder: Path) -> None:
     assert find(f"b@1@{own}").pid == own
 
 
-def test_both_folders_are_looked_into(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_folders_are_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = folder.parent / f"aiostorm-{os.geteuid()}"
     for place in (folder, other):
         place.mkdir(0o700)

@@ -53,7 +53,7 @@ def topology() -> Topology:
     return builder.create_topology(config=Config(message_timeout_s=1000.0))
 
 
-def test_what_a_spout_left_unsaid_when_its_worker_died_is_not_given_up() -> None:
+def test_messages_that_a_dead_worker_had_not_reported_are_not_given_up() -> None:
     Patient.acked, Refuses.seen = Counter(), Counter()
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:

@@ -60,7 +60,7 @@ async def function(n: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [Basic, Rich, Batch, lambda: function], ids=["basic", "rich", "batch", "function"])
-async def test_what_was_in_execution_is_a_dead_letter(sim_clock: SimClock, kind: Any) -> None:
+async def test_tuples_in_execution_become_dead_letters(sim_clock: SimClock, kind: Any) -> None:
     """Five messages, a segment each: one is executed, one in execution, three wait."""
     source = Numbers(5)
     async with LocalCluster() as cluster:
@@ -86,7 +86,7 @@ async def test_a_cleanup_that_hangs_hides_no_dead_letters(sim_clock: SimClock) -
 
 
 async def test_orders_and_verdicts_are_no_dead_letters(local_cluster: LocalCluster) -> None:
-    """Killed before it has read anything that it was told."""
+    """The topology is killed before its tasks have received any order."""
     running = await local_cluster.submit("t", line(Numbers(5), sink=Recorder()))
     await running.deactivate()
     await running.activate()
@@ -95,7 +95,7 @@ async def test_orders_and_verdicts_are_no_dead_letters(local_cluster: LocalClust
 
 
 @pytest.mark.parametrize("wait_s", [None, 0])
-async def test_nothing_is_left_of_what_has_finished(local_cluster: LocalCluster, wait_s: float | None) -> None:
+async def test_a_finished_topology_leaves_no_dead_letters(local_cluster: LocalCluster, wait_s: float | None) -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", Numbers(100, each_call=10))
     builder.set_bolt("a", Recorder(), 3).shuffle_grouping("spout")

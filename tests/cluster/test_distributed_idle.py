@@ -65,7 +65,7 @@ class World:
                 self.die(data.draw(st.sampled_from(NAMES)))
 
     def die(self, name: str) -> None:
-        """Its peers are told at once: they forget what they had counted with it, and what is under way is lost."""
+        """Its peers learn of it at once: they forget their counts with it, and messages under way are lost."""
         self.under_way = [way for way in self.under_way if name not in way]
         self.workers[name] = Worker(name, life=self.workers[name].life + 1)
         for worker in self.workers.values():
@@ -74,7 +74,7 @@ class World:
 
 
 @given(st.data())
-def test_it_is_never_idle_while_something_moves(data: st.DataObject) -> None:
+def test_a_topology_is_never_idle_while_messages_are_under_way(data: st.DataObject) -> None:
     world = World()
     machine = DistributedIdleDetector(NAMES)
     was_still = False
@@ -89,7 +89,7 @@ def test_it_is_never_idle_while_something_moves(data: st.DataObject) -> None:
         was_still = world.still
 
 
-def test_it_is_idle_when_nothing_moves() -> None:
+def test_a_topology_is_idle_when_no_message_is_under_way() -> None:
     world = World()
     world.workers["a"].sent["b"] += 3
     world.workers["b"].received["a"] += 3
@@ -99,14 +99,14 @@ def test_it_is_idle_when_nothing_moves() -> None:
     assert machine.round(reports)
 
 
-def test_one_that_is_missing_or_busy_or_has_something_on_its_way_is_no() -> None:
+def test_a_worker_that_is_missing_or_busy_or_has_messages_under_way_means_not_idle() -> None:
     quiet = [IdleReport(name, 1, quiet=True) for name in NAMES]
     for reports in (
         quiet[:2],
         [*quiet[:2], IdleReport("c", 1, quiet=False)],
         [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"a": 1})],
         [*quiet[:2], IdleReport("c", 1, quiet=True, received={"a": 1})],
-        [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"gone": 1})],
+        [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"lost": 1})],
     ):
         machine = DistributedIdleDetector(NAMES)
         assert not machine.round(reports)

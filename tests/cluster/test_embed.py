@@ -34,7 +34,7 @@ def _untouched() -> Iterator[None]:
     assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
     assert loggers == (list(logging.getLogger().handlers), list(logging.getLogger("aiostorm").handlers))
     left = {t for t in set(threading.enumerate()) - threads if t.name.startswith("aiostorm")}
-    for thread in left:  # one that was told to end, and is on its way
+    for thread in left:  # it was asked to end, and may need a moment
         thread.join(5)
     assert not [t for t in left if t.is_alive()]
 
@@ -130,7 +130,7 @@ async def test_running_is_one_topology_for_a_block() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_running_raises_what_its_topology_failed_of() -> None:
+async def test_running_raises_the_failure_of_its_topology() -> None:
     class Fails(BasicBolt):
         def prepare(self, context: Any) -> None:
             raise LookupError("no database")

@@ -71,7 +71,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         del sys.modules[name]
 
 
-def test_it_is_of_what_is_imported_at_the_top_and_of_versions(shop: Callable[..., dict[str, str]]) -> None:
+def test_the_fingerprint_covers_top_level_imports_and_versions(shop: Callable[..., dict[str, str]]) -> None:
     import numpy as np
 
     code = shop()
@@ -80,7 +80,7 @@ def test_it_is_of_what_is_imported_at_the_top_and_of_versions(shop: Callable[...
     assert code["package numpy"] == np.__version__
 
 
-def test_a_constant_in_another_module_is_another_code(shop: Callable[..., dict[str, str]]) -> None:
+def test_a_changed_constant_in_another_module_changes_the_fingerprint(shop: Callable[..., dict[str, str]]) -> None:
     """The trial: a node with another constant joined unnoticed."""
     one, other = shop(), shop(prices="LIMIT = 11")
     assert fingerprint(one) != fingerprint(other)
@@ -89,7 +89,9 @@ def test_a_constant_in_another_module_is_another_code(shop: Callable[..., dict[s
     assert "fp_shop.more: missing here" in differences(one, shop(prices="import fp_shop.more\nLIMIT = 10", more=""))[0]
 
 
-def test_what_else_was_loaded_and_ends_of_lines_say_nothing(shop: Callable[..., dict[str, str]]) -> None:
+def test_other_imported_modules_and_line_ends_do_not_change_the_fingerprint(
+    shop: Callable[..., dict[str, str]],
+) -> None:
     code = shop()
     assert shop("later", "types_only") == code
     assert shop(jobs=JOBS.replace("\n", "\r\n")) == code
@@ -102,7 +104,9 @@ def test_a_long_list_is_cut() -> None:
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_worker_with_other_code_is_refused_unless_any_will_do(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_different_code_is_refused_unless_any_code_is_allowed(
+    allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = service.code_of
     monkeypatch.setattr(service, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
     errors: list[WorkerError] = []

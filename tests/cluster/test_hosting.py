@@ -101,7 +101,7 @@ def all_acked(spouts: int = 1) -> bool:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-async def test_every_tuple_is_executed_once_wherever(count: int) -> None:
+async def test_every_tuple_is_executed_once_on_any_worker(count: int) -> None:
     async with Workers(topology(spouts=2), count=count) as workers:
         await workers.wait_quiet(lambda: all_acked(2))
         seen: Counter[tuple[int, int]] = Counter()
@@ -111,21 +111,21 @@ async def test_every_tuple_is_executed_once_wherever(count: int) -> None:
             keys.append({key for key, _ in add.seen})
         assert sum(seen.values()) == 2 * 3 * COUNT
         assert set(seen.values()) == {2}, "each of both spouts"
-        assert sum(map(len, keys)) == len(set().union(*keys)), "a key is one task's, whoever sends it"
+        assert sum(map(len, keys)) == len(set().union(*keys)), "a key belongs to one task, whichever spout sends it"
         assert workers.carried > 4
         assert workers.rows == 0, "the ackers have nothing left"
         assert all(set(acked.values()) == {1} for acked in Numbers.done.values())
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 16])
-async def test_the_smallest_mailboxes_do(capacity: int, sim_clock: SimClock) -> None:
+async def test_the_smallest_mailboxes_are_enough(capacity: int, sim_clock: SimClock) -> None:
     config = Config(mailbox_capacity_tuples=capacity, max_spout_pending=50)
     async with Workers(topology(), config) as workers:
         await workers.wait_quiet(all_acked)
         assert sum(sum(add.seen.values()) for add in workers.component("add")) == 3 * COUNT
 
 
-async def test_several_anchors_travel() -> None:
+async def test_several_anchors_are_sent_between_workers() -> None:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers, 2)
     builder.set_bolt("both", Both, 2).shuffle_grouping("numbers")
@@ -135,7 +135,7 @@ async def test_several_anchors_travel() -> None:
         assert workers.rows == 0
 
 
-async def test_local_or_shuffle_stays_here_and_none_leaves(sim_clock: SimClock) -> None:
+async def test_local_or_shuffle_sends_no_tuple_to_another_worker(sim_clock: SimClock) -> None:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers, 2)
     builder.set_bolt("spread", Spread, 4).local_or_shuffle_grouping("numbers")
@@ -154,7 +154,7 @@ async def test_local_or_shuffle_stays_here_and_none_leaves(sim_clock: SimClock) 
 
 
 @pytest.mark.parametrize("victim", ["w0", "w1"])
-async def test_what_a_death_costs_is_replayed_at_once(victim: str, sim_clock: SimClock) -> None:
+async def test_messages_that_a_dead_worker_had_are_replayed_at_once(victim: str, sim_clock: SimClock) -> None:
     config = Config(max_spout_pending=40, message_timeout_s=1000.0)
     async with Workers(topology(spouts=2), config) as workers:
         await sim_clock.run_until(lambda: sum(map(len, Numbers.done.values())) > 100)
@@ -162,7 +162,7 @@ async def test_what_a_death_costs_is_replayed_at_once(victim: str, sim_clock: Si
         await workers.kill(victim)
         await workers.revive(victim)
         await workers.wait_quiet(lambda: all_acked(2), timeout_s=100)
-        assert sim_clock.now() - began_s < 50, "nobody waited for the timeout"
+        assert sim_clock.now() - began_s < 50, "no message waited for the timeout"
         [survivor] = [name for name in workers.names if name != victim]
         [spout] = [task.component for task in workers.living[survivor].task_set.spouts]
         assert spout.failures, "what was open when it died"
@@ -170,7 +170,7 @@ async def test_what_a_death_costs_is_replayed_at_once(victim: str, sim_clock: Si
 
 
 @pytest.mark.parametrize("victim", ["w0", "w1"])
-async def test_trees_that_a_death_has_failed_leave_no_rows_where_nothing_expires(
+async def test_trees_that_failed_with_a_worker_leave_no_rows_in_ackers_without_timeouts(
     victim: str, sim_clock: SimClock
 ) -> None:
     config = Config(max_spout_pending=40, enable_message_timeouts=False)
@@ -208,7 +208,7 @@ class Keep(BasicBolt):
         self.things.append(tup["thing"])
 
 
-async def test_what_cannot_be_sent_fails_its_message_and_says_what_and_where(sim_clock: SimClock) -> None:
+async def test_a_value_that_cannot_be_sent_fails_its_message_with_type_and_place(sim_clock: SimClock) -> None:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Once)
     builder.set_bolt("strange", Strange, 1).shuffle_grouping("numbers")

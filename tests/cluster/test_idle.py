@@ -20,7 +20,9 @@ async def test_idle_at_once_when_there_is_nothing_to_do(local_cluster: LocalClus
     assert sim_clock.monotonic() == now_s
 
 
-async def test_idle_the_moment_the_last_tuple_is_done(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_topology_is_idle_as_soon_as_the_last_tuple_is_done(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
     source, hold = Numbers(1), DoesRich()
     running = await local_cluster.submit("t", line(source, hold=hold))
     await sim_clock.advance(10)
@@ -56,7 +58,7 @@ async def test_a_feeder_is_idle_but_not_finished(local_cluster: LocalCluster) ->
 
 async def test_a_spout_that_replays_from_fail_is_not_idle_before_it_has(local_cluster: LocalCluster) -> None:
     class Later(Spout):
-        """Replays from next_tuple what it heard of in fail."""
+        """Replays from next_tuple the messages that fail() was called for."""
 
         outputs = "n"
 
@@ -144,7 +146,7 @@ async def test_a_spout_whose_source_has_just_got_something_is_not_idle(
 async def test_a_topology_whose_messages_timed_out_long_ago_becomes_idle(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
-    """The bolt acks after the timeout: that tells the spout nothing, and the acker tells nobody that it has read it."""
+    """The bolt acks after the timeout: the spout learns nothing from it, and the acker reports it to no task."""
     source = Numbers(3)
 
     async def slow(tup: Any, collector: Any) -> None:
@@ -225,7 +227,7 @@ async def test_many_wait_at_once_and_some_give_up(local_cluster: LocalCluster, s
     assert [type(result).__name__ for result in results] == ["CancelledError", "NoneType"] * 5
 
 
-async def test_nothing_polls_while_it_waits(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_wait_idle_does_not_poll(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """A thousand seconds of waiting: the loop turns a few times a sweep, not a thousand times."""
     turns = 0
     loop = asyncio.get_running_loop()

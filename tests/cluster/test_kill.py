@@ -20,7 +20,7 @@ from ..tasks.parts import Does, DoesRich, Notes, Numbers, line
 from .parts import Endless, stuck
 
 
-async def test_kill_drains_what_is_under_way(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_kill_drains_messages_under_way(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     source, sink = Endless(), Recorder()
 
     async def slow(tup: Any, collector: Any) -> None:

@@ -68,7 +68,7 @@ async def test_an_exception_in_the_block_comes_before_a_failure(sim_clock: SimCl
             raise ZeroDivisionError
 
 
-async def test_killing_a_failed_topology_counts_as_knowing(sim_clock: SimClock) -> None:
+async def test_killing_a_failed_topology_counts_as_receiving_its_failure(sim_clock: SimClock) -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", line(Broken, sink=Recorder()))
         await sim_clock.advance(60)

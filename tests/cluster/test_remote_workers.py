@@ -33,7 +33,7 @@ async def some_work(world: World) -> None:
     await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
 
 
-def test_one_that_comes_early_waits_and_takes_its_part() -> None:
+def test_a_remote_worker_that_joins_early_waits_and_gets_its_tasks() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -54,7 +54,7 @@ def test_one_that_comes_early_waits_and_takes_its_part() -> None:
     assert not Numbers.failures
 
 
-def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_start_waits_for_a_remote_worker_that_joins_late(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         starting = asyncio.ensure_future(submit(cluster))
         await asyncio.sleep(400)
@@ -70,7 +70,7 @@ def test_one_that_comes_late_is_waited_for(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize("away_s", [0.0, 7.0, 100.0])
-def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) -> None:
+def test_a_killed_remote_worker_is_replaced_by_another_of_its_name(away_s: float) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -81,7 +81,7 @@ def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) ->
         remote.start()
         began_s = world.now_s
         await running.wait_finished(100)
-        assert world.now_s - began_s < 10, "nobody waited for the timeout"
+        assert world.now_s - began_s < 10, "no message waited for the timeout"
         assert set(Sum.seen) == set(ALL)
         assert [w.restarts for w in running.workers()] == [0, 1]
 
@@ -90,7 +90,7 @@ def test_when_it_is_killed_another_of_its_name_takes_its_place(away_s: float) ->
 
 
 @pytest.mark.parametrize("away_s", [0.0, 30.0])
-def test_one_that_was_killed_before_it_had_anything_to_do_is_waited_for(away_s: float) -> None:
+def test_a_remote_worker_that_is_killed_before_its_first_task_is_waited_for(away_s: float) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -107,7 +107,7 @@ def test_one_that_was_killed_before_it_had_anything_to_do_is_waited_for(away_s: 
     with_workers(story, workers=1, remote=1)
 
 
-def test_one_that_is_asked_to_end_ends_without_a_replay_and_at_once_if_it_has_nothing_to_do() -> None:
+def test_a_remote_worker_ends_on_sigterm_without_a_replay_and_at_once_without_tasks() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -130,7 +130,7 @@ def test_one_that_is_asked_to_end_ends_without_a_replay_and_at_once_if_it_has_no
     assert [code for name, code in backend.codes if name == "remote-1"] == [143, 143, 0]
 
 
-def test_it_works_for_one_topology_at_a_time() -> None:
+def test_a_remote_worker_runs_one_topology_at_a_time() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -147,7 +147,7 @@ def test_it_works_for_one_topology_at_a_time() -> None:
     with_workers(story, workers=1, remote=1)
 
 
-def test_one_whose_loop_is_held_for_longer_than_its_lease_is_not_given_up_while_its_thread_speaks() -> None:
+def test_a_remote_worker_with_a_blocked_loop_stays_alive_while_its_thread_sends_heartbeats() -> None:
     """User code may hold it for 30 s. The process is frozen here; what its thread does is done by another."""
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -175,7 +175,7 @@ def test_one_whose_loop_is_held_for_longer_than_its_lease_is_not_given_up_while_
     assert backend.lives["remote-1"] == 1
 
 
-def test_of_another_process_of_its_name_no_heartbeat_counts() -> None:
+def test_heartbeats_of_another_process_with_the_same_name_do_not_count() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         remote = backend.by_hand("remote-1")
         remote.start()
@@ -200,7 +200,9 @@ def test_of_another_process_of_its_name_no_heartbeat_counts() -> None:
     with_workers(story, workers=1, remote=1)
 
 
-def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_earlier_connection_under_its_name_does_not_keep_a_remote_worker_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         async def intruder(process: Process) -> None:
             async with ActorSystem("remote-1") as system, Node("remote-1", process.network, system) as node:
@@ -227,7 +229,7 @@ def test_what_comes_under_its_name_before_it_does_not_close_its_place(caplog: py
     assert "parent: the link to remote-1 is closed" in caplog.text
 
 
-def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_remote_worker_whose_name_is_taken_ends_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         first = backend.by_hand("remote-1")
         first.start()
@@ -252,7 +254,7 @@ def test_one_whose_name_another_has_taken_ends_in_one_line(caplog: pytest.LogCap
 # -- its parent --------------------------------------------------------------------------------------------------------
 
 
-def test_one_with_nothing_to_do_ends_with_its_parent() -> None:
+def test_a_remote_worker_without_tasks_ends_with_its_parent() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         backend.by_hand("remote-1").start()
         await asyncio.sleep(10)
@@ -293,7 +295,7 @@ def test_a_worker_without_a_parent_logs_why(caplog: pytest.LogCaptureFixture) ->
     assert "no parent at parent:1: the connection to parent is over" in caplog.text
 
 
-def test_the_next_one_of_its_name_may_listen_elsewhere() -> None:
+def test_the_next_remote_worker_of_a_name_may_listen_on_another_address() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         backend.listen = lambda worker, before="": f"{worker}:{backend.lives.get(worker, 0) + 1}"  # type: ignore[method-assign]
         first, second = backend.by_hand("remote-1"), backend.by_hand("remote-2")

@@ -97,7 +97,7 @@ def of(worker: str) -> list[str]:
     return [what for what, whose in NOTES if whose == worker]
 
 
-def test_each_worker_opens_its_own_before_its_tasks_and_closes_it_after_them() -> None:
+def test_each_worker_opens_its_resource_before_its_tasks_and_closes_it_after_them() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         assert [of(w.name)[0] for w in running.workers()] == ["open", "open"]
@@ -113,7 +113,7 @@ def test_each_worker_opens_its_own_before_its_tasks_and_closes_it_after_them() -
     assert set(backend.lives.values()) == {1}, "no lease ran out while they were opened"
 
 
-def test_a_worker_that_is_started_again_opens_its_own_again() -> None:
+def test_a_restarted_worker_opens_its_resource_again() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
@@ -129,7 +129,7 @@ def test_a_worker_that_is_started_again_opens_its_own_again() -> None:
     with_workers(story)
 
 
-def test_workers_that_were_started_by_hand_open_theirs() -> None:
+def test_workers_that_a_user_starts_open_their_resources() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         backend.target = "tests.cluster.test_resources:topology"
         backend.by_hand("remote-1").start()
@@ -142,7 +142,7 @@ def test_workers_that_were_started_by_hand_open_theirs() -> None:
     assert of("remote-1")[-1] == "closed"
 
 
-def test_one_that_cannot_be_opened_on_one_worker_fails_the_start_and_is_named() -> None:
+def test_a_resource_that_one_worker_cannot_open_fails_the_start_and_is_named() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         with pytest.raises(TopologyFailedError, match=r"resource 'vault' was given up.*not from here \(in worker-2\)"):
             await submit(cluster, "refused")
@@ -151,7 +151,7 @@ def test_one_that_cannot_be_opened_on_one_worker_fails_the_start_and_is_named() 
     assert of("worker-1")[-2:] == of("worker-2")[-2:] == ["close", "closed"]
 
 
-def test_its_errors_are_seen_by_the_parent() -> None:
+def test_errors_of_resources_are_reported_to_the_parent() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         submitting = asyncio.ensure_future(submit(cluster, "refused"))
         await world.until(lambda: of("worker-2") == ["open"], 10, "the first")

@@ -54,7 +54,7 @@ sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8)
 
 
 @given(sizes, st.integers(1, 12), st.integers(1, 3))
-def test_it_is_even_in_all_and_for_each_component(parallelism: list[int], count: int, nodes: int) -> None:
+def test_tasks_are_spread_evenly_in_total_and_per_component(parallelism: list[int], count: int, nodes: int) -> None:
     topology = chain(*parallelism)
     plan = make_plan(topology, Config(workers=count))
     placement = place(topology, plan, workers(count, nodes))
@@ -77,7 +77,7 @@ def least_moves(plan: Plan, previous: dict[int, str], names: list[str]) -> int:
 
 
 @given(sizes, st.integers(1, 8), st.sets(st.integers(0, 9), min_size=1, max_size=8))
-def test_when_workers_change_it_is_even_again_with_the_least_moves(
+def test_changed_workers_are_rebalanced_with_the_fewest_moves(
     parallelism: list[int], before: int, after: set[int]
 ) -> None:
     topology = chain(*parallelism)
@@ -92,14 +92,14 @@ def test_when_workers_change_it_is_even_again_with_the_least_moves(
     assert moves == least_moves(plan, previous, names)
 
 
-def test_the_same_workers_keep_what_they_have() -> None:
+def test_unchanged_workers_keep_their_tasks() -> None:
     topology = chain(1, 3, 5)
     plan = make_plan(topology, Config(workers=3))
     previous = place(topology, plan, workers(3))
     assert place(topology, plan, workers(3)[::-1], previous) == previous
 
 
-def test_neighbours_stand_together_where_it_is_even() -> None:
+def test_neighbouring_components_share_a_worker_if_the_placement_stays_even() -> None:
     topology = chain(1, 1, 1, 1)
     plan = make_plan(topology, Config(workers=2, acker_executors=0))
     placement = place(topology, plan, workers(2))
@@ -126,7 +126,9 @@ class OnDriver(Source):
 
 
 @given(sizes, st.integers(1, 6), st.integers(1, 4))
-def test_what_belongs_on_the_driver_is_there_and_nothing_else(parallelism: list[int], count: int, sources: int) -> None:
+def test_only_components_of_the_driver_are_placed_on_the_driver(
+    parallelism: list[int], count: int, sources: int
+) -> None:
     builder = TopologyBuilder()
     builder.set_spout("near", OnDriver, parallelism=sources)
     builder.set_spout("far", lambda: Source(), parallelism=2)

@@ -12,21 +12,21 @@ from aiostorm.cluster.stale_files import lives, names_in, own_name, remove, swee
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process ids of another kind")
 
-NOBODY = 4194305
+NO_PROCESS = 4194305
 """Above the greatest process id that Linux gives."""
 
 
 def test_files_of_ended_processes_are_removed(tmp_path: Path) -> None:
     space = own_name("").partition("-")[0]
-    gone, here, strange = (tmp_path / f"x-{space}-{pid}-a" for pid in (NOBODY, os.getpid(), "nobody"))
-    elsewhere = tmp_path / f"x-1{space}-{NOBODY}-a"  # a container's that shares this folder with us
-    other = tmp_path / f"y-{space}-{NOBODY}-a"
-    for folder in (gone, here, strange, elsewhere, other):
+    ended, here, strange = (tmp_path / f"x-{space}-{pid}-a" for pid in (NO_PROCESS, os.getpid(), "no-pid"))
+    elsewhere = tmp_path / f"x-1{space}-{NO_PROCESS}-a"  # a container's that shares this folder with us
+    other = tmp_path / f"y-{space}-{NO_PROCESS}-a"
+    for folder in (ended, here, strange, elsewhere, other):
         folder.mkdir()
         (folder / "worker-1").touch()
-    file = tmp_path / f"x-{space}-{NOBODY}-b"
+    file = tmp_path / f"x-{space}-{NO_PROCESS}-b"
     file.touch()
-    link = tmp_path / f"x-{space}-{NOBODY}-c"
+    link = tmp_path / f"x-{space}-{NO_PROCESS}-c"
     link.symlink_to(here)
     sweep(tmp_path, "x-")
     assert sorted(tmp_path.iterdir()) == sorted([here, strange, elsewhere, other])
@@ -39,7 +39,7 @@ def test_names_contain_their_process(tmp_path: Path) -> None:
     assert [(pid, rest) for _, pid, rest in names_in(tmp_path, "x-")] == [(os.getpid(), "a"), (os.getpid(), "a-b")]
 
 
-def test_what_cannot_be_removed_stays(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_removed_stays(tmp_path: Path) -> None:
     full = tmp_path / "full"
     (full / "inner").mkdir(parents=True)
     remove(full)
@@ -47,7 +47,7 @@ def test_what_cannot_be_removed_stays(tmp_path: Path) -> None:
     assert (full / "inner").exists()
 
 
-def test_which_processes_live() -> None:
+def test_running_processes_are_recognized() -> None:
     assert lives(os.getpid())
     assert lives(1)
-    assert not lives(NOBODY)
+    assert not lives(NO_PROCESS)

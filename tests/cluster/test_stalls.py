@@ -102,7 +102,7 @@ async def test_zero_turns_it_off() -> None:
         assert not watches()
 
 
-async def test_it_is_off_in_virtual_time() -> None:
+async def test_stall_detection_is_off_in_virtual_time() -> None:
     async with LocalCluster() as cluster:
         config = Config(stall_report_s=0.01)
         running = await cluster.submit("t", line(FixedSpout(rows([0, 1]), "n"), bolt=Blocks()), config)

@@ -43,7 +43,7 @@ async def test_until_is_asked_when_something_comes_to_rest(local_cluster: LocalC
     assert sim_clock.monotonic() - begun_s == pytest.approx(12)
 
 
-async def test_what_works_is_not_still(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_working_topology_is_not_still(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     gate, feeder = Gate(), FeederSpout("n")
 
     @bolt(outputs="n")

@@ -87,7 +87,7 @@ async def test_ends_reach_every_window_of_every_worker(count: int) -> None:
         assert all(not task.held for task in timed(workers))
 
 
-async def test_the_time_at_which_rows_came_in_travels() -> None:
+async def test_the_ingestion_time_of_rows_is_sent_with_them() -> None:
     Clicks.gate.set()
     async with Workers(topology(Time.INGESTION)) as workers:
         await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == 2 * ROWS)
@@ -103,14 +103,14 @@ async def test_a_restarted_worker_gets_the_watermarks_again() -> None:
         victim = workers.names[1]
         await workers.kill(victim)
         await workers.revive(victim)
-        # Its spout emits all of it once more; nobody who ended waits for another end, and no window stays open.
+        # Its spout emits all of it once more; no task that has ended waits for another end, and no window stays open.
         await workers.wait_quiet()
         assert spouts == set(workers.names)
         assert all(side.keeper.watermark == END_MS for side in timed(workers))
         assert all(not side.held for side in timed(workers))
 
 
-async def test_without_the_question_it_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_windows_would_wait_for_ever_without_the_request_for_watermarks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above finds it."""
     monkeypatch.setattr("aiostorm.tasks.event_time.watermark_emitter.WatermarkEmitter.resend", lambda self, task: None)
     Clicks.gate.set()
@@ -128,7 +128,7 @@ def timed(workers: Workers) -> list[Any]:
     ]
 
 
-def test_the_question_travels() -> None:
+def test_the_request_for_watermarks_is_sent_to_other_workers() -> None:
     assert TIME_MESSAGES.unpack((3, 8, 5)) == (3, WatermarkRequest(5))
     for wrong in ((3, 8), (3, 7, 5), ("3", 8, 5), (3, 8, None), [3, 8, 5]):
         with pytest.raises(ProtocolError):
@@ -152,30 +152,30 @@ async def test_windows_do_not_depend_on_parallelism_over_workers_either(seed: in
 
 
 async def test_a_restarted_worker_gets_the_time_of_its_streams() -> None:
-    def told(workers: Workers) -> list[dict[int, int]]:
-        """Of each task with windows: what it has heard from the other worker's tasks."""
+    def received(workers: Workers) -> list[dict[int, int]]:
+        """The watermarks that each task with windows has received from the other worker's tasks."""
         found = [task for worker in workers.living.values() for task in worker.task_set.bolts]
         stay = {task for task, name in workers.placement.items() if name == "w0"}
         return [
-            {who: ms for who, ms in task._time.keeper.by_input().items() if who in stay}
+            {source: ms for source, ms in task._time.keeper.by_input().items() if source in stay}
             for task in found
             if task.task.component == "windows"
         ]
 
     async with Workers(topology()) as workers:
         await workers.wait_quiet(lambda: sum(spout.left == [] for spout in workers.component("clicks")) == 2)
-        before = told(workers)
+        before = received(workers)
         assert len(before) == 2
-        assert all(heard and None not in heard.values() for heard in before)
+        assert all(watermarks and None not in watermarks.values() for watermarks in before)
         await workers.kill("w1")
         await workers.revive("w1")
         await workers.wait_quiet()
-        after = told(workers)
+        after = received(workers)
         assert len(after) == 2
-        assert all(heard[who] >= ms for heard in after for earlier in before for who, ms in earlier.items())
+        assert all(watermarks[task] >= ms for watermarks in after for earlier in before for task, ms in earlier.items())
 
 
-async def test_what_a_function_says_of_a_row_travels_with_it() -> None:
+async def test_the_timestamp_from_a_function_is_sent_with_its_row() -> None:
     asked: list[int] = []
 
     def when(tup: Any) -> int:

@@ -21,7 +21,7 @@ def crash(life: WorkerLife, now_s: float) -> float | None:
     return round(due_s - now_s, 6)
 
 
-def test_it_is_started_again_at_once_and_then_later_and_later() -> None:
+def test_a_worker_is_restarted_at_once_and_then_with_growing_delays() -> None:
     life = WorkerLife()
     assert life.begin(0.0) == [Spawn()]
     assert [crash(life, now_s) for now_s in (1.0, 2.0, 3.0)] == [0.0, 0.2, 1.0]
@@ -33,7 +33,7 @@ def test_it_is_started_again_at_once_and_then_later_and_later() -> None:
     assert life.restarts == 5
 
 
-def test_after_a_quiet_half_minute_it_begins_at_once_again() -> None:
+def test_the_restart_delay_begins_anew_after_half_a_minute_without_a_failure() -> None:
     life = WorkerLife()
     life.begin(0.0)
     crash(life, 1.0)
@@ -41,7 +41,7 @@ def test_after_a_quiet_half_minute_it_begins_at_once_again() -> None:
     assert crash(life, 40.0) == 0.0
 
 
-def test_degraded_ends_when_it_has_run_for_half_a_minute() -> None:
+def test_degraded_ends_when_the_worker_has_run_for_half_a_minute() -> None:
     life = WorkerLife()
     life.begin(0.0)
     for now_s in (1.0, 2.0, 3.0, 4.0, 10.0):
@@ -68,7 +68,7 @@ def test_a_frozen_worker_is_killed_once_and_started_again() -> None:
     assert life.exited(100.0, "killed") == [Spawn()]
 
 
-def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
+def test_a_worker_that_is_never_ready_is_killed_and_degraded() -> None:
     life = WorkerLife()
     life.begin(0.0)
     life.alive(30.0)
@@ -76,7 +76,7 @@ def test_one_that_is_never_ready_is_killed_and_degraded() -> None:
     assert life.exited(60.1, "it was not ready") == [Degraded("it was not ready"), Spawn()]
 
 
-def test_a_remote_worker_is_waited_for_and_has_its_time_from_when_it_joins() -> None:
+def test_the_start_timeout_of_a_remote_worker_begins_when_it_joins() -> None:
     life = WorkerLife(awaited=True)
     assert life.begin(0.0) == [Spawn()]
     assert life.tick(60.0) == [Degraded("it has not joined for 60 s")]
@@ -95,7 +95,7 @@ def test_a_remote_worker_is_waited_for_and_has_its_time_from_when_it_joins() -> 
     assert life.tick(1090.0) == [Recovered()]
 
 
-def test_it_stops_in_each_phase() -> None:
+def test_a_worker_stops_in_each_phase() -> None:
     starting, waiting, stuck = WorkerLife(), WorkerLife(), WorkerLife()
     starting.begin(0.0)
     starting.stop(1.0)
@@ -124,7 +124,7 @@ events = st.lists(
 
 
 @given(events, st.booleans())
-def test_whatever_happens_one_process_at_a_time_and_never_none_for_long(
+def test_a_worker_has_at_most_one_process_and_is_never_without_one_for_long(
     steps: list[tuple[str, float]], awaited: bool
 ) -> None:
     life = WorkerLife(awaited=awaited)

@@ -55,7 +55,7 @@ def test_a_print_names_the_worker_and_a_heartbeat_is_not_shown(caplog: pytest.Lo
     ]
 
 
-async def test_what_is_printed_names_its_task_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_printed_line_names_its_task(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     below = io.StringIO()
     out = MarkedStream(below, "stdout")
@@ -65,14 +65,14 @@ async def test_what_is_printed_names_its_task_line_by_line(caplog: pytest.LogCap
     print("one\ntwo\u2028still two", "\x1eodd", file=out)
     print("a part", end="", file=out)
     print(" and its end", file=out, flush=True)
-    task.set_name("somebody")
-    out.writelines(["nobody's\n", "\n"])
+    task.set_name("other")
+    out.writelines(["no task's\n", "\n"])
     where = "worker-1 count[7] stdout"
     assert shown(below.getvalue().removesuffix("\n"), caplog) == [
         (logging.INFO, f"{where}: one"),
         (logging.INFO, f"{where}: two\u2028still two \x1eodd"),
         (logging.INFO, f"{where}: a part and its end"),
-        (logging.INFO, "worker-1 stdout: nobody's"),
+        (logging.INFO, "worker-1 stdout: no task's"),
         (logging.INFO, "worker-1 stdout: "),
     ]
     assert not out.isatty(), "the rest is the stream's own"
@@ -80,7 +80,9 @@ async def test_what_is_printed_names_its_task_line_by_line(caplog: pytest.LogCap
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
-async def test_the_heartbeat_beats_while_the_loop_is_held_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heartbeats_continue_for_a_limited_time_while_the_loop_is_blocked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The thread is real, and the clock is the test's."""
     monkeypatch.setattr(heartbeat, "BEAT_S", 0.02)
     now_s = 1000.0

@@ -43,7 +43,7 @@ async def service(*targets: str) -> AsyncIterator[WorkerService]:
 
 
 @pytest.mark.parametrize("service", [SETUP, CONTROL])
-def test_another_peer_than_the_parent_finds_no_service_of_a_worker(service: str) -> None:
+def test_only_the_parent_reaches_the_service_of_a_worker(service: str) -> None:
     answers: list[AiostormError] = []
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -103,7 +103,7 @@ def test_a_worker_cannot_report_in_the_name_of_another() -> None:
     assert [type(answer) for answer in answers] == [NoSuchActorError] * 3
 
 
-async def test_what_a_worker_was_not_started_for_is_not_loaded() -> None:
+async def test_a_worker_loads_only_the_topology_that_it_was_started_for() -> None:
     async with service(TARGET) as one, service() as none:
         found = one.load(PYTHON)
         assert found is not None
@@ -121,13 +121,11 @@ async def test_a_worker_loads_once() -> None:
         assert again is not None
         assert again.problems == ("worker w has already loaded a topology: a process loads one only",)
         assert isinstance(other.load(PYTHON), CommandFailed)
-        assert isinstance(other.load(order()), CommandFailed), (
-            "nobody tries until something is found that can be loaded"
-        )
+        assert isinstance(other.load(order()), CommandFailed), "a worker does not try one topology after the other"
 
 
 @pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])
-async def test_what_is_no_topology_of_the_module_is_not_called(target: str) -> None:
+async def test_only_functions_that_the_module_defines_are_called(target: str) -> None:
     async with service(target) as one:
         found = one.load(LoadTopology("x", target, ("1",), {}, {}, ""))
         assert found is not None
@@ -157,5 +155,5 @@ def test_a_name_allows_any_arguments_unless_it_has_some() -> None:
     assert not is_named("jobs.py", ["jobs"])
 
 
-def test_no_field_of_load_says_where_to_look_for_modules() -> None:
+def test_a_load_message_has_no_search_path_for_modules() -> None:
     assert not {"paths", "path"} & set(LoadTopology.__dataclass_fields__)

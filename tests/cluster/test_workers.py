@@ -138,7 +138,7 @@ async def submit(cluster: LocalCluster, target: str = "topology") -> RunningTopo
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
+def test_a_topology_on_workers_executes_every_tuple_once(workers: int) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         assert running.state is State.ACTIVE
@@ -161,7 +161,7 @@ def test_it_runs_to_its_end_with_every_tuple_once(workers: int) -> None:
     assert set(backend.lives.values()) == {1}
 
 
-def test_it_is_idle_only_when_all_is_done_and_continues_when_activated() -> None:
+def test_a_topology_on_workers_is_idle_when_all_is_done_and_continues_when_activated() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -180,7 +180,7 @@ def test_it_is_idle_only_when_all_is_done_and_continues_when_activated() -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_two_steers_at_once_the_last_one_counts_in_whatever_order_they_are_sent(seed: int) -> None:
+def test_the_last_of_two_simultaneous_commands_counts_in_any_order_of_arrival(seed: int) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         for _ in range(5):
@@ -240,7 +240,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None
         began_s = world.now_s
         world.processes[name].kill("is killed by the test")
         await running.wait_finished(100)
-        assert world.now_s - began_s < 30, "nobody waited for the timeout"
+        assert world.now_s - began_s < 30, "no message waited for the timeout"
         assert set(Sum.seen) == set(range(COUNT))
         status = running.workers()
         assert [w.restarts for w in status] == [int(i == victim) for i in range(2)]
@@ -341,7 +341,7 @@ def test_a_task_that_gives_up_fails_the_topology() -> None:
 
 
 @pytest.mark.slow
-def test_errors_of_tasks_are_seen_here() -> None:
+def test_errors_of_tasks_are_reported_to_the_parent() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -369,7 +369,7 @@ def test_a_worker_that_cannot_load_fails_the_start() -> None:
     with_workers(story)
 
 
-def test_one_that_never_stays_alive_fails_the_start() -> None:
+def test_a_worker_that_never_stays_alive_fails_the_start() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         backend.listen = lambda worker, before: "parent:1"  # type: ignore[method-assign]
         with pytest.raises(WorkerError, match=r"worker-1 failed|cannot be started"):
@@ -378,7 +378,7 @@ def test_one_that_never_stays_alive_fails_the_start() -> None:
     with_workers(story)
 
 
-def test_two_topologies_have_workers_of_their_own() -> None:
+def test_two_topologies_have_separate_workers() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         one = await submit(cluster)
         await one.wait_finished(60)
@@ -402,7 +402,7 @@ def test_workers_end_with_their_parent() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 9, 17])
-def test_whatever_ends_or_freezes_while_it_starts_and_runs(seed: int) -> None:
+def test_workers_may_end_or_freeze_at_any_time(seed: int) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         chance = world.chance.stream("what the test does")
         starting = asyncio.ensure_future(submit(cluster))

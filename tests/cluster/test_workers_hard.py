@@ -67,7 +67,7 @@ def long_names() -> Topology:
 
 
 @pytest.mark.slow
-def test_long_errors_of_many_tuples_do_no_harm() -> None:
+def test_long_errors_of_many_tuples_do_not_end_a_worker() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -85,7 +85,7 @@ def test_long_errors_of_many_tuples_do_no_harm() -> None:
     assert set(backend.lives.values()) == {1}
 
 
-def test_many_long_message_ids_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_long_message_ids_do_not_break_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_workers, "COUNT", 600)
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -120,13 +120,13 @@ def test_a_worker_whose_link_to_another_is_closed_is_started_again(peer: str) ->
         node_of("worker-2").lose(peer, "what came over it could not be taken")
         began_s = world.now_s
         await running.wait_finished(900)
-        assert world.now_s - began_s < 30, "nobody waited for the timeout"
+        assert world.now_s - began_s < 30, "no message waited for the timeout"
         assert [w.restarts for w in running.workers()] == [0, 1]
 
     assert ("worker-2", 1) in with_workers(story).codes
 
 
-def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() -> None:
+def test_a_topology_is_not_idle_while_its_spouts_wait_for_a_replaced_worker() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -142,7 +142,7 @@ def test_it_is_not_idle_because_its_spouts_rest_for_a_worker_that_is_replaced() 
     with_workers(story)
 
 
-def test_what_is_wanted_of_the_spouts_while_a_worker_is_replaced_holds_afterwards() -> None:
+def test_commands_to_spouts_during_a_replacement_apply_afterwards() -> None:
     Numbers.endless = True
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
@@ -177,7 +177,7 @@ def test_results_are_waited_for_while_a_worker_is_started_again() -> None:
     assert set(backend.lives.values()) == {1, 2}
 
 
-def test_it_has_the_time_to_end_that_its_configuration_says() -> None:
+def test_a_worker_has_the_configured_time_to_end() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await cluster.submit("job", f"{HERE}:slow_to_end")
         began_s = world.now_s

@@ -138,7 +138,7 @@ def test_the_command_counts_exactly_on_two_workers() -> None:
 
 
 @pytest.mark.slow
-def test_windows_hear_the_end_on_two_workers() -> None:
+def test_windows_receive_the_end_of_their_streams_on_two_workers() -> None:
     words = [sys.executable, "-m", "aiostorm", "run", "--workers", "2", f"{JOBS}:windows", "--json"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -187,7 +187,7 @@ def test_a_process_that_was_stopped_has_not_blocked_its_loop() -> None:
     assert (process.returncode, out) == (0, "")
 
 
-async def test_it_is_off_in_virtual_time() -> None:
+async def test_stall_detection_is_off_in_virtual_time() -> None:
     watch = StallWatch(LIMIT_S, pytest.fail)
     watch.start()
     assert watch_threads() == []

@@ -15,13 +15,13 @@ from .planted.storm import FIRST_LOOK
     "arguments",
     ["--seeds 0", "--jobs 0", "--faults-s 0", "--seed -1", "--seed 3 --only x", "--seed 3 --faults-s 5 --only 0,99"],
 )
-def test_wrong_arguments_are_said(arguments: str) -> None:
+def test_wrong_arguments_are_reported(arguments: str) -> None:
     result = CliRunner().invoke(main, arguments.split())
     assert result.exit_code == 2, result.output
     assert arguments.split()[-2] in result.output
 
 
-def test_only_takes_the_faults_in_any_order_and_says_how_to_run_it_again() -> None:
+def test_only_accepts_faults_in_any_order_and_prints_the_command_to_rerun() -> None:
     whole = CliRunner().invoke(main, ["--seed", "4", "--faults-s", "20"]).output.splitlines()
     result = CliRunner().invoke(main, ["--seed", "4", "--faults-s", "20", "--only", "2,0"])
     assert result.output.splitlines()[1:3] == [whole[1], whole[3]]
@@ -30,7 +30,7 @@ def test_only_takes_the_faults_in_any_order_and_says_how_to_run_it_again() -> No
 
 @pytest.mark.slow
 @pytest.mark.sockets  # processes of their own
-def test_a_planted_bug_is_in_the_processes_that_run_the_seeds_and_in_the_command_that_runs_one_again() -> None:
+def test_the_processes_and_the_command_to_rerun_have_the_planted_bug() -> None:
     bug, first = "all grouping leaves one out", FIRST_LOOK["all grouping leaves one out"]
     arguments = ["--first", str(first), "--seeds", "1", "--world", "storm", "--faults-s", "150", "--plant", bug]
     many = CliRunner().invoke(main, arguments)

@@ -53,7 +53,7 @@ def after_crash(before: Life, seed: int) -> dict[str, bytes]:
     return found
 
 
-def test_what_was_written_is_read_at_once() -> None:
+def test_a_write_can_be_read_at_once() -> None:
     async def work(store: SimStore) -> None:
         await store.write("a", b"1")
         await store.append("a", b"2")
@@ -70,7 +70,7 @@ def test_what_was_written_is_read_at_once() -> None:
     lives(work)
 
 
-def test_what_was_synced_is_there_after_any_crash() -> None:
+def test_synced_data_survives_any_crash() -> None:
     async def before(store: SimStore) -> None:
         await store.write("old", b"1")
         await store.sync()
@@ -83,7 +83,7 @@ def test_what_was_synced_is_there_after_any_crash() -> None:
         assert after_crash(before, seed) == {"old": b"12", "new": b"3"}
 
 
-def test_a_write_is_old_or_new_and_each_blob_for_itself() -> None:
+def test_each_blob_has_its_old_or_its_new_content_after_a_crash() -> None:
     async def before(store: SimStore) -> None:
         for name in "abc":
             await store.write(name, b"old")
@@ -101,7 +101,7 @@ def test_a_write_is_old_or_new_and_each_blob_for_itself() -> None:
     }
 
 
-def test_an_append_is_lost_kept_or_torn_and_what_was_synced_before_it_is_whole() -> None:
+def test_an_append_is_lost_kept_or_torn_and_synced_data_before_it_is_whole() -> None:
     synced, appended = bytes(100), bytes(range(1, 201))
 
     async def before(store: SimStore) -> None:
@@ -121,7 +121,7 @@ def test_an_append_is_lost_kept_or_torn_and_what_was_synced_before_it_is_whole()
     assert kinds == {"lost", "kept", "cut", "damaged"}
 
 
-def test_calls_take_effect_in_their_order_also_when_they_are_cancelled() -> None:
+def test_calls_take_effect_in_order_even_when_they_are_cancelled() -> None:
     async def work(store: SimStore) -> None:
         made: list[bytes] = []
 
@@ -152,7 +152,7 @@ def test_a_process_that_ends_by_itself_loses_nothing() -> None:
         lives(write, read, seed=seed, crash=False)
 
 
-def test_a_full_disk_changes_nothing_and_the_store_goes_on() -> None:
+def test_a_write_to_a_full_disk_changes_nothing_and_the_store_goes_on() -> None:
     async def work(store: SimStore) -> None:
         await store.write("a", b"1")
         store.disk.full = True
@@ -169,7 +169,7 @@ def test_a_full_disk_changes_nothing_and_the_store_goes_on() -> None:
     lives(work)
 
 
-def test_a_blob_that_would_be_too_large_is_as_it_was() -> None:
+def test_an_append_that_would_make_a_blob_too_large_leaves_it_unchanged() -> None:
     async def work(store: SimStore) -> None:
         store.max_bytes = 3
         await store.append("a", b"123")
@@ -181,7 +181,7 @@ def test_a_blob_that_would_be_too_large_is_as_it_was() -> None:
     lives(work)
 
 
-def test_a_sync_that_fails_ends_the_store_and_what_was_pending_is_kept_or_lost() -> None:
+def test_a_failed_sync_closes_the_store_and_pending_writes_are_kept_or_lost() -> None:
     found = set()
     for seed in range(40):
 

@@ -55,7 +55,7 @@ def test_where_git_is_not_installed_a_checkout_is_named_as_an_archive(
     assert fresh.name_of(tmp_path) not in ("", known)
 
 
-def test_an_archive_is_named_by_what_is_in_it(tmp_path: Path) -> None:
+def test_an_archive_is_named_by_its_contents(tmp_path: Path) -> None:
     (tmp_path / "part.py").write_text("one")
     (tmp_path / ".venv").mkdir()
     first = fresh.name_of(tmp_path)
@@ -68,7 +68,7 @@ def test_an_archive_is_named_by_what_is_in_it(tmp_path: Path) -> None:
 
 
 @needs_git
-def test_an_archive_in_the_checkout_of_something_else_is_not_that(tmp_path: Path) -> None:
+def test_an_archive_inside_another_checkout_is_named_as_an_archive(tmp_path: Path) -> None:
     outer = commit(tmp_path, "one")
     (tmp_path / "archive").mkdir()
     assert fresh.name_of(tmp_path / "archive") != outer
@@ -76,7 +76,7 @@ def test_an_archive_in_the_checkout_of_something_else_is_not_that(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.sockets  # processes of their own
-def test_both_ranges_are_run_and_the_fresh_one_is_said() -> None:
+def test_both_ranges_are_run_and_the_fresh_one_is_printed() -> None:
     result = CliRunner().invoke(main, "--seeds 2 --first 3 --fresh 3 --world windows --faults-s 30 --jobs 1")
     first = fresh.first_of(fresh.name_of())
     assert f"{first} to {first + 2}" in result.output

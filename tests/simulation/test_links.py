@@ -32,7 +32,7 @@ def test_each_fault_alone(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+def test_a_run_is_the_same_under_any_hash_seed() -> None:
     program = "from tests.simulation.links import run; print(run(1, faults_s=10.0).digest)"
     digests = {
         subprocess.run(

@@ -77,7 +77,7 @@ FRAMES = [b"%d" % i for i in range(300)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_without_faults_frames_come_as_they_were_sent(seed: int) -> None:
+def test_frames_arrive_as_they_were_sent_without_faults(seed: int) -> None:
     async def work(pair: Pair) -> None:
         for frame in FRAMES:
             pair.ends["a"].send(frame)
@@ -91,7 +91,7 @@ def test_without_faults_frames_come_as_they_were_sent(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fault", ["loss", "repeat", "shuffle"])
-def test_each_rate_does_its_own_harm_in_its_own_direction(fault: str, seed: int) -> None:
+def test_each_fault_rate_applies_to_its_own_fault_and_direction(fault: str, seed: int) -> None:
     async def work(pair: Pair) -> None:
         setattr(pair.world.switch.path("a", "b"), fault, 0.3)
         for frame in FRAMES:
@@ -121,7 +121,7 @@ def test_lag_keeps_the_order() -> None:
     pair_test(work)
 
 
-def test_a_buffer_fills_when_nobody_reads_and_drains_when_somebody_does() -> None:
+def test_a_buffer_fills_while_the_peer_does_not_read_and_drains_when_it_does() -> None:
     async def work(pair: Pair) -> None:
         end = pair.ends["a"]
         sent = 0
@@ -155,7 +155,7 @@ def test_a_frame_that_is_too_large_is_refused_and_the_connection_is_as_it_was() 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_close_comes_after_what_was_under_way(seed: int) -> None:
+def test_a_close_arrives_after_the_frames_under_way(seed: int) -> None:
     async def work(pair: Pair) -> None:
         for frame in FRAMES:
             pair.ends["a"].send(frame)
@@ -173,7 +173,7 @@ def test_a_close_comes_after_what_was_under_way(seed: int) -> None:
     pair_test(work, seed)
 
 
-def test_what_had_come_before_the_end_is_still_received() -> None:
+def test_frames_that_arrived_before_the_close_are_received() -> None:
     async def work(pair: Pair) -> None:
         for frame in FRAMES:
             pair.ends["a"].send(frame)
@@ -187,7 +187,7 @@ def test_what_had_come_before_the_end_is_still_received() -> None:
     pair_test(work, b_reads=False)
 
 
-def test_what_a_crash_does_to_the_peer_differs() -> None:
+def test_the_peer_of_a_crashed_process_may_or_may_not_notice() -> None:
     """It learns of it soon (an end, or a reset), or not until it sends to the next incarnation."""
     soon = 0
     for seed in range(40):
@@ -208,7 +208,7 @@ def test_what_a_crash_does_to_the_peer_differs() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cut_path_ends_nothing_at_once_and_when_it_is_mended_frames_have_waited_or_are_lost(seed: int) -> None:
+def test_a_cut_path_closes_no_connection_at_once_and_its_frames_wait_or_are_lost(seed: int) -> None:
     async def work(pair: Pair) -> None:
         switch = pair.world.switch
         switch.set_cut(switch.path("a", "b"), True)
@@ -226,7 +226,7 @@ def test_a_cut_path_ends_nothing_at_once_and_when_it_is_mended_frames_have_waite
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sender_into_a_cut_gives_up_in_the_end_and_the_other_side_learns_it_later(seed: int) -> None:
+def test_a_sender_into_a_cut_gives_up_and_the_peer_learns_it_later(seed: int) -> None:
     async def work(pair: Pair) -> None:
         switch = pair.world.switch
         switch.set_cut(switch.path("a", "b"), True)
@@ -242,7 +242,7 @@ def test_a_sender_into_a_cut_gives_up_in_the_end_and_the_other_side_learns_it_la
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_half_open_connection_is_noticed_by_who_sends(seed: int) -> None:
+def test_the_sender_notices_a_half_open_connection(seed: int) -> None:
     async def work(pair: Pair) -> None:
         assert pair.world.switch.halve_between("a", "b") == 1
         await asyncio.sleep(50)
@@ -255,7 +255,7 @@ def test_a_half_open_connection_is_noticed_by_who_sends(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_broken_connection_ends_for_both_sides_in_the_end(seed: int) -> None:
+def test_a_broken_connection_is_closed_on_both_sides(seed: int) -> None:
     async def work(pair: Pair) -> None:
         assert pair.world.switch.break_between("b", "a") == 1
         await asyncio.sleep(601)
@@ -278,7 +278,7 @@ def test_frames_wait_for_a_frozen_process() -> None:
     pair_test(work)
 
 
-def test_connect_is_refused_where_nobody_listens_and_waits_or_is_refused_behind_a_cut() -> None:
+def test_connect_is_refused_without_a_listener_and_waits_or_is_refused_behind_a_cut() -> None:
     waited: list[float] = []
     for seed in range(20):
 

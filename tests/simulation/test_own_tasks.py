@@ -40,7 +40,7 @@ class Works(Bolt):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_task_of_an_instance_that_was_replaced_is_not_blamed(seed: int) -> None:
+def test_asyncio_tasks_of_a_replaced_instance_are_not_reported(seed: int) -> None:
     loop = world_loop(seed)
     simulation = Simulation(loop.world, "error")
 

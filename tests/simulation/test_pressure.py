@@ -23,13 +23,13 @@ def test_pressure_is_answered_and_ends(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [55, 258])
-def test_it_is_no_fault_that_a_busy_bolt_has_lost_its_flag_or_that_a_spout_takes_an_order_late(seed: int) -> None:
+def test_a_lost_flag_of_a_busy_bolt_and_a_late_order_are_no_problems(seed: int) -> None:
     result = run(seed, last=100)
     assert not result.problems, "\n".join([*result.problems, result.trace])
     assert result.throttled
 
 
-def test_what_was_emitted_before_an_order_does_not_hold_up_the_spout_for_a_minute() -> None:
+def test_tuples_emitted_before_an_order_do_not_delay_the_spout_for_a_minute() -> None:
     result = run(33, faults_s=220, last=100)
     assert not result.problems, "\n".join([*result.problems, result.trace])
 
@@ -42,7 +42,7 @@ def test_each_fault_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_all_is_over_soon_though_every_third_message_is_lost_and_the_master_dies(seed: int) -> None:
+def test_pressure_ends_soon_though_messages_are_lost_and_the_master_dies(seed: int) -> None:
     found = release(seed, 0.1)
     assert found is None or max(found.rate_s, found.normal_s) <= 2.0
 
@@ -62,7 +62,7 @@ def test_a_day_with_a_tuple_a_minute_changes_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
-def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+def test_a_run_is_the_same_under_any_hash_seed() -> None:
     program = "from tests.simulation.pressure.world import run; print([run(s, faults_s=150).digest for s in range(3)])"
     ran = subprocess.run(
         [sys.executable, "-c", program],

@@ -70,7 +70,7 @@ async def ended(child: Child) -> int:
         return await child.wait()
 
 
-def test_a_program_runs_with_its_arguments_and_its_end_is_heard_by_any_number() -> None:
+def test_a_program_runs_with_its_arguments_and_several_callers_can_wait_for_its_end() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
         child = await spawner.spawn("w", ["short", "a", "b c"], environment={"X": "1"}, stdin=b"a token")
         assert await asyncio.gather(ended(child), ended(child)) == [0, 0]
@@ -86,7 +86,7 @@ def test_a_program_runs_with_its_arguments_and_its_end_is_heard_by_any_number() 
     spawning(work)
 
 
-def test_how_a_program_ends_is_its_code() -> None:
+def test_the_exit_code_says_how_a_program_ended() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
         assert await ended(await spawner.spawn("a", ["raises", "no luck"])) == 1
         assert programs.printed == ["a stderr: ValueError: no luck"]
@@ -105,7 +105,7 @@ def test_how_a_program_ends_is_its_code() -> None:
     spawning(work)
 
 
-def test_who_says_what_to_do_when_asked_to_end_ends_by_itself() -> None:
+def test_a_program_with_a_handler_for_sigterm_ends_by_itself() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
         child = await spawner.spawn("a", ["polite"])
         await asyncio.sleep(1)
@@ -162,7 +162,7 @@ def test_a_child_dies_with_its_parent(how: str) -> None:
     in_world(run)
 
 
-def test_what_cannot_be_started() -> None:
+def test_a_program_that_cannot_be_started_is_an_error() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
         for arguments in ([], ["worker"], ["short", "a\0b"]):
             with pytest.raises(SpawnError):
@@ -174,7 +174,7 @@ def test_what_cannot_be_started() -> None:
     spawning(work)
 
 
-def test_what_is_killed_is_not_a_machine_that_dies() -> None:
+def test_a_killed_process_keeps_what_it_wrote_to_its_disk() -> None:
     async def run(world: World) -> None:
         async def main(process: Process) -> None:
             await process.store.write("a", b"not synced")

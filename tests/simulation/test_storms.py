@@ -29,12 +29,12 @@ def test_a_storm_of_some_kinds(faults: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [890216015, 890216018])
-def test_a_task_of_partial_keys_that_hangs_does_not_pace_what_the_other_can_do(seed: int) -> None:
+def test_a_hanging_task_of_partial_keys_does_not_pace_the_other_task(seed: int) -> None:
     run = storm.run(seed, faults_s=220)
     assert not run.problems, "\n".join(run.problems)
 
 
-def test_two_runs_of_a_seed_are_one_run() -> None:
+def test_two_runs_of_a_seed_are_equal() -> None:
     for seed in range(3):
         first, second = (storm.run(seed, faults_s=60).outcome for _ in range(2))
         assert first is not None
@@ -42,7 +42,7 @@ def test_two_runs_of_a_seed_are_one_run() -> None:
 
 
 @pytest.mark.slow
-def test_where_objects_lie_in_memory_plays_no_part() -> None:
+def test_a_run_does_not_depend_on_memory_addresses() -> None:
     # A set of objects is in the order of their addresses: the tuples that a failed bolt had held were failed in it.
     for seed in (0, 12, 13):
         first = storm.run(seed, faults_s=60).world.trace.digest
@@ -52,7 +52,7 @@ def test_where_objects_lie_in_memory_plays_no_part() -> None:
 
 
 @pytest.mark.slow
-def test_nor_does_it_in_the_world_of_links() -> None:
+def test_a_run_of_links_does_not_depend_on_memory_addresses() -> None:
     first = links.run(9).digest
     filling = [[object() for _ in range(100 * n)] for n in range(50)]
     del filling[::2]
@@ -61,14 +61,14 @@ def test_nor_does_it_in_the_world_of_links() -> None:
 
 
 @pytest.mark.slow
-def test_other_seeds_are_other_runs() -> None:
+def test_different_seeds_are_different_runs() -> None:
     digests = {storm.run(seed, faults_s=10).world.trace.digest for seed in range(5)}
     assert len(digests) == 5
 
 
 @pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
-def test_hashing_plays_no_part() -> None:
+def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     program = "from tests.simulation import storm; print([storm.run(s, faults_s=60).outcome.digest for s in range(3)])"
     digests = set()
     for hash_seed in ("0", "1", "4242"):
@@ -80,7 +80,7 @@ def test_hashing_plays_no_part() -> None:
     assert len(digests) == 1
 
 
-def test_a_script_can_be_cut_down() -> None:
+def test_a_fault_script_can_be_shortened() -> None:
     whole = storm.run(2, faults_s=60).simulation.script
     cut = storm.run(2, None, [1], faults_s=60).simulation.script
     assert cut == whole[1:2]

@@ -35,13 +35,13 @@ def test_a_silent_input_holds_windows_back_for_the_idle_timeout_and_a_tick(seed:
 
 
 @pytest.mark.parametrize("emits_watermarks", [False, True])
-def test_an_idle_day_has_no_alarm(emits_watermarks: bool) -> None:
+def test_no_timer_fires_on_an_idle_day(emits_watermarks: bool) -> None:
     assert day(0, emits_watermarks=emits_watermarks) <= 5  # the test itself sleeps through it
 
 
 @pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
-def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+def test_a_run_is_the_same_under_any_hash_seed() -> None:
     seeds = [1, 2, 3]
     program = f"from tests.simulation.windows.world import run; print([run(s).digest for s in {seeds}])"
     ran = subprocess.run(

@@ -29,7 +29,7 @@ def test_each_fault_alone(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sockets  # a process of its own, for its hash seed
-def test_a_seed_is_one_run_under_any_hash_seed() -> None:
+def test_a_run_is_the_same_under_any_hash_seed() -> None:
     seeds = [(1, False), (2, True)]
     runs = f"[run(s, faults_s=5.0, spawned=h).digest for s, h in {seeds}]"
     program = f"from tests.simulation.workers.world import run; print({runs})"

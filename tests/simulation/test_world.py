@@ -39,7 +39,7 @@ def test_an_hour_is_instant_and_two_processes_share_it() -> None:
     assert sorted(ended) == [("a", 3600.0), ("b", 3600.0)]
 
 
-def test_a_crash_runs_no_finally_and_a_restart_is_a_new_life() -> None:
+def test_a_crash_runs_no_finally_and_a_restart_is_a_new_incarnation() -> None:
     notes: list[str] = []
 
     async def program(process: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_crash_runs_no_finally_and_a_restart_is_a_new_life() -> None:
     assert not run(test).problems
 
 
-def test_what_stands_in_a_dead_process_is_not_collected() -> None:
+def test_objects_of_a_dead_process_are_not_collected() -> None:
     notes: list[str] = []
 
     async def forgotten() -> None:
@@ -93,7 +93,7 @@ def test_what_stands_in_a_dead_process_is_not_collected() -> None:
     assert not run(test).problems
 
 
-def test_what_a_dead_process_had_begun_has_no_effect() -> None:
+def test_calls_that_a_dead_process_had_begun_have_no_effect() -> None:
     async def program(process: Any) -> None:
         await asyncio.sleep(1)
         assert process.effect()
@@ -174,7 +174,7 @@ def test_clocks_drift_and_wall_clocks_jump_and_time_never_goes_back() -> None:
 
 
 @pytest.mark.parametrize("order", ["shuffle", "random"])
-def test_what_is_ready_runs_in_the_seeds_order(order: str) -> None:
+def test_ready_callbacks_run_in_the_order_of_the_seed(order: str) -> None:
     def ran(seed: int) -> list[int]:
         numbers: list[int] = []
 
@@ -196,7 +196,7 @@ def test_what_is_ready_runs_in_the_seeds_order(order: str) -> None:
     assert sorted(ran(1)) == list(range(8))
 
 
-def test_a_set_of_asyncio_tasks_is_in_the_order_of_their_birth() -> None:
+def test_a_set_of_asyncio_tasks_is_in_the_order_of_their_creation() -> None:
     # A TaskGroup that ends cancels its tasks in the order of a set: by address, elsewhere.
     ended: list[int] = []
 
@@ -223,7 +223,7 @@ def test_a_set_of_asyncio_tasks_is_in_the_order_of_their_birth() -> None:
     assert ended == list(range(50))
 
 
-def test_work_for_threads_is_done_in_the_seeds_order() -> None:
+def test_work_for_threads_is_done_in_the_order_of_the_seed() -> None:
     def work() -> str:
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()  # as in a thread
@@ -241,7 +241,7 @@ def test_work_for_threads_is_done_in_the_seeds_order() -> None:
     assert not run(test).problems
 
 
-def test_nothing_ready_is_an_error_that_says_who_waits() -> None:
+def test_a_deadlock_is_an_error_that_names_the_waiting_tasks() -> None:
     async def program(process: Any) -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -266,7 +266,7 @@ def test_polling_for_ever_is_an_error() -> None:
         run(test, max_turns=1_000)
 
 
-def test_what_asyncio_complains_about_is_a_problem() -> None:
+def test_errors_that_asyncio_logs_are_problems() -> None:
     async def program(process: Any) -> None:
         asyncio.get_running_loop().call_soon(lambda: 1 // 0)
         await asyncio.sleep(1)

@@ -195,7 +195,7 @@ async def test_an_open_address_is_refused(tmp_path: Path) -> None:
     assert any(isinstance(cause, ExposedError) for cause in causes)
 
 
-async def test_a_folder_that_others_reach_into_is_refused(tmp_path: Path) -> None:
+async def test_a_folder_that_other_users_can_access_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)  # noqa: ASYNC240 - a test's folder
     with pytest.raises(Exception, match="chmod 700"):
         async with running(topology(Table(), SparkIngressSpout(FIELDS, endpoints=str(tmp_path))), {"restart_max": 0}):

@@ -18,7 +18,7 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 
 
 @contextlib.contextmanager
-def a_clear_is_said_once() -> Iterator[None]:
+def a_clear_is_sent_once() -> Iterator[None]:
     """jstorm#404: the message that ends it is lost, and not repeated."""
     real = Coordinator._decide
 
@@ -34,14 +34,14 @@ def a_clear_is_said_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_lease_has_no_end() -> Iterator[None]:
+def a_lease_never_expires() -> Iterator[None]:
     """A spout waits until an order ends the wait."""
     with replaced(SpoutPace, "expire", lambda self, now_s: False):
         yield
 
 
 @contextlib.contextmanager
-def who_stays_blocked_is_one_of_many() -> Iterator[None]:
+def a_component_of_one_task_never_triggers() -> Iterator[None]:
     """A component triggers when more than a share of its tasks is blocked, and by nothing else: of 1, never."""
 
     def is_triggered(self: Coordinator, component: str) -> bool:
@@ -53,7 +53,7 @@ def who_stays_blocked_is_one_of_many() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_new_master_adopts_nobody() -> Iterator[None]:
+def a_new_master_adopts_no_spout() -> Iterator[None]:
     """The spouts that wait because of the previous master are unknown to it; and there are no leases."""
     real = Coordinator._on_spout_reading
 
@@ -63,7 +63,7 @@ def a_new_master_adopts_nobody() -> Iterator[None]:
             reading = replace(reading, wait_us=0)
         real(self, reading, *args)
 
-    with replaced(Coordinator, "_on_spout_reading", on_spout_reading), a_lease_has_no_end():
+    with replaced(Coordinator, "_on_spout_reading", on_spout_reading), a_lease_never_expires():
         yield
 
 
@@ -81,7 +81,7 @@ def a_throttle_never_goes_to_zero() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_wait_is_bent_the_wrong_way() -> Iterator[None]:
+def a_wait_is_trimmed_the_wrong_way() -> Iterator[None]:
     """A spout that feeds a full bolt is accelerated."""
     with replaced(coordinator_module, "trim", lambda *args: -trim(*args)):
         yield
@@ -104,7 +104,7 @@ def a_flag_outlives_the_bolt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def an_order_under_way_holds_when_all_is_off() -> Iterator[None]:
+def an_order_counts_after_backpressure_is_switched_off() -> Iterator[None]:
     """Ours: the simulation found it."""
 
     def switch(self: SpoutPace, on: bool, now_s: float) -> None:
@@ -116,14 +116,14 @@ def an_order_under_way_holds_when_all_is_off() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_spout_does_not_look_at_its_pace() -> Iterator[None]:
+def a_spout_ignores_its_pace() -> Iterator[None]:
     """It takes orders, and emits as before."""
     with replaced(SpoutPace, "wait_us", property(lambda self: 0)):
         yield
 
 
 @contextlib.contextmanager
-def a_mailbox_is_held_to_no_time() -> Iterator[None]:
+def a_mailbox_limit_ignores_execution_time() -> Iterator[None]:
     """What a row takes is not measured: the mailbox of a slow bolt holds as many as before."""
     with replaced(MailboxLimit, "measured", lambda self, *args: self.limit):
         yield
@@ -146,36 +146,35 @@ def only_one_parked_sender_is_woken() -> Iterator[None]:
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
-        a_clear_is_said_once,
-        a_lease_has_no_end,
-        who_stays_blocked_is_one_of_many,
-        a_new_master_adopts_nobody,
+        a_clear_is_sent_once,
+        a_lease_never_expires,
+        a_component_of_one_task_never_triggers,
+        a_new_master_adopts_no_spout,
         a_throttle_never_goes_to_zero,
-        a_wait_is_bent_the_wrong_way,
+        a_wait_is_trimmed_the_wrong_way,
         a_flag_outlives_the_bolt,
-        an_order_under_way_holds_when_all_is_off,
-        a_spout_does_not_look_at_its_pace,
-        a_mailbox_is_held_to_no_time,
+        an_order_counts_after_backpressure_is_switched_off,
+        a_spout_ignores_its_pace,
+        a_mailbox_limit_ignores_execution_time,
         only_one_parked_sender_is_woken,
     )
 }
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "a_clear_is_said_once": 14,
-    "a_lease_has_no_end": 1,
-    "who_stays_blocked_is_one_of_many": 24,
-    "a_new_master_adopts_nobody": 1,
+    "a_clear_is_sent_once": 14,
+    "a_lease_never_expires": 1,
+    "a_component_of_one_task_never_triggers": 24,
+    "a_new_master_adopts_no_spout": 1,
     "a_throttle_never_goes_to_zero": 1,
-    "a_wait_is_bent_the_wrong_way": 8,
+    "a_wait_is_trimmed_the_wrong_way": 8,
     "a_flag_outlives_the_bolt": 1,
-    "an_order_under_way_holds_when_all_is_off": 15,
-    "a_spout_does_not_look_at_its_pace": 4,
-    "a_mailbox_is_held_to_no_time": 15,
+    "an_order_counts_after_backpressure_is_switched_off": 15,
+    "a_spout_ignores_its_pace": 4,
+    "a_mailbox_limit_ignores_execution_time": 15,
     "only_one_parked_sender_is_woken": 3,
 }
 
 
 def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> PressureResult | None:
-    """See first_that_finds."""
     return first_that_finds(run, planted, first, seeds)

@@ -29,27 +29,27 @@ BUGS: dict[str, Plant] = {}
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "a second INIT is taken": 1,
-    "held rows stay in their trees": 15,
-    "a sub tree is told before the edge is done": 15,
+    "a second INIT is accepted": 1,
+    "rows are not detached": 15,
+    "a sub tree is reported before the edge is done": 15,
     "a sub tree has another acker": 15,
     "one of ten thousand acks is dropped": 12,
     "rows never expire": 6,
     "an ACK passes messages whose FAIL was lost": 34,
-    "edges of an open segment are told": 1,
+    "edges of an open segment are reported": 1,
     "an anchor that is named twice cancels itself": 11,
     "the pieces of a segment share an edge": 18,
-    "what is sent overtakes what is parked": 3,
-    "parked rows are dealt twice": 4,
+    "a sent segment overtakes a parked one": 3,
+    "parked rows are sent twice": 4,
     "all grouping leaves one out": 3,
     "only one parked sender is woken": 10,
     "the gate closes one piece late": 18,
-    "deadlines by the wall clock": 77,
+    "deadlines use the wall clock": 77,
     "a FAIL before its INIT is dropped": 6,
     "a failed message stays open": 18,
     "a spout relies on the acker for timeouts": 6,
-    "edges are few": 18,
-    "acked before it is emitted": 18,
+    "edge ids collide": 18,
+    "an edge is acked before its children": 18,
     "activate is forgotten": 23,
 }
 
@@ -68,7 +68,7 @@ def bug(owner: Any, name: str) -> Callable[[Callable[[Any], Any]], Callable[[Any
 
 
 @bug(Ledger, "init")
-def a_second_INIT_is_taken(original: Any) -> Any:  # noqa: N802
+def a_second_INIT_is_accepted(original: Any) -> Any:  # noqa: N802
     """Finding 2 of our survey: it XORs itself to zero, and that is an ACK before any work was done."""
 
     def init(self: Ledger, owner: int, root: int, xor: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
@@ -127,7 +127,7 @@ def a_spout_relies_on_the_acker_for_timeouts(original: Any) -> Any:
 
 
 @bug(IdSource, "take")
-def edges_are_few(original: Any) -> Any:
+def edge_ids_collide(original: Any) -> Any:
     """STORM-17: ids that collide."""
     return lambda self: original(self) & 7 or 1
 
@@ -136,7 +136,7 @@ def edges_are_few(original: Any) -> Any:
 
 
 @bug(AckBatch, "done")
-def acked_before_it_is_emitted(original: Any) -> Any:
+def an_edge_is_acked_before_its_children(original: Any) -> Any:
     """The edge that is done is sent apart from those that were made of it, and before them."""
 
     def done(self: AckBatch, segment: Segment) -> None:
@@ -151,7 +151,7 @@ def acked_before_it_is_emitted(original: Any) -> Any:
 
 
 @bug(AckBatch, "_keep_back")
-def edges_of_an_open_segment_are_told(original: Any) -> Any:
+def edges_of_an_open_segment_are_reported(original: Any) -> Any:
     """Ours: the simulation found it."""
     return lambda self: None
 
@@ -186,7 +186,7 @@ def the_pieces_of_a_segment_share_an_edge(original: Any) -> Any:
 
 
 @bug(Outlet, "send")
-def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
+def a_sent_segment_overtakes_a_parked_one(original: Any) -> Any:
     """Order is kept per target, they say."""
 
     def send(self: Outlet, segment: Segment) -> None:
@@ -199,7 +199,7 @@ def what_is_sent_overtakes_what_is_parked(original: Any) -> Any:
 
 
 @bug(WaitingSegment, "take")
-def parked_rows_are_dealt_twice(original: Any) -> Any:
+def parked_rows_are_sent_twice(original: Any) -> Any:
     """Those that are taken first are left where they are: the next target gets them, too, with other edges."""
     last: list[WaitingSegment] = []
 
@@ -226,13 +226,13 @@ def all_grouping_leaves_one_out(original: Any) -> Any:
 
 
 @bug(Detacher, "executed")
-def held_rows_stay_in_their_trees(original: Any) -> Any:
+def rows_are_not_detached(original: Any) -> Any:
     """Ours, until trees of a turn let go of held rows: all messages of the turn wait for one."""
     return lambda self, segment: None
 
 
 @bug(AckBatch, "post")
-def a_sub_tree_is_told_before_the_edge_is_done(original: Any) -> Any:
+def a_sub_tree_is_reported_before_the_edge_is_done(original: Any) -> Any:
     """In a message of its own: if that is lost, the tree is complete without it, and its message is acked."""
 
     def post(self: AckBatch) -> None:
@@ -294,7 +294,7 @@ def the_gate_closes_one_piece_late(original: Any) -> Any:
 
 
 @bug(LoopClock, "__init__")
-def deadlines_by_the_wall_clock(original: Any) -> Any:
+def deadlines_use_the_wall_clock(original: Any) -> Any:
     """storm PR 207: a clock that jumps back makes everybody wait."""
 
     def init(self: LoopClock, *args: Any) -> None:

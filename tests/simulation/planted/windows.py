@@ -27,7 +27,7 @@ from .planting import SEEDS, Plant, first_that_finds, replaced
 
 
 @contextlib.contextmanager
-def the_furthest_input_counts() -> Iterator[None]:
+def the_watermark_is_the_greatest_of_its_inputs() -> Iterator[None]:
     """Watermark by max instead of min."""
 
     def among(self: Watermarks, active: list[int | None]) -> int | None:
@@ -51,7 +51,7 @@ def a_watermark_goes_back() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alarms_are_forgotten() -> Iterator[None]:
+def event_time_sets_no_timers() -> Iterator[None]:
     """Time is looked at when something comes."""
     with replaced(EventTimeTask, "settle_time", lambda self, time: (time.advance_watermark(), time.settled())):
         yield
@@ -101,14 +101,14 @@ def windows_fire_a_millisecond_late() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nothing_is_told_again() -> Iterator[None]:
+def watermarks_are_not_resent() -> Iterator[None]:
     """A restarted task is sent new watermarks only."""
     with replaced(WatermarkEmitter, "resend", lambda self, task: None):
         yield
 
 
 @contextlib.contextmanager
-def an_end_is_told_once() -> Iterator[None]:
+def the_end_of_a_stream_is_sent_once() -> Iterator[None]:
     """Ours: the simulation found it. A spout replays what a dead worker held, after it has sent its end."""
     real = EndOfStream.is_due
 
@@ -120,7 +120,7 @@ def an_end_is_told_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def results_come_behind_the_mark() -> Iterator[None]:
+def results_come_after_their_watermark() -> Iterator[None]:
     """A task sends its watermark, and then fires what ends before it."""
     real = WindowExecutor.advance_watermark
 
@@ -133,14 +133,14 @@ def results_come_behind_the_mark() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def marks_overtake_rows() -> Iterator[None]:
+def watermarks_overtake_rows() -> Iterator[None]:
     """What a spout has emitted in this turn goes behind the mark that it has emitted after it."""
     with replaced(SpoutTaskCollector, "_before_watermark", lambda self: None):
         yield
 
 
 @contextlib.contextmanager
-def an_interval_that_is_over_speaks_for_its_input() -> Iterator[None]:
+def an_ended_interval_counts_as_activity() -> Iterator[None]:
     """Ours: the simulation found it. One that has ended is waited for again, and for ever."""
     real = WatermarkTracker.tick
 
@@ -156,7 +156,7 @@ def an_interval_that_is_over_speaks_for_its_input() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def idle_inputs_are_waited_for() -> Iterator[None]:
+def windows_wait_for_idle_inputs() -> Iterator[None]:
     """STORM-1608: an input task that is silent holds all windows back, though it should not."""
 
     def tick(self: Watermarks, now_ms: int) -> int | None:
@@ -167,14 +167,14 @@ def idle_inputs_are_waited_for() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def what_was_held_is_not_failed() -> Iterator[None]:
+def kept_tuples_are_not_failed() -> Iterator[None]:
     """Ours: the simulation found it. A task that fails outside of a call forgets the tuples that it keeps."""
     with replaced(InFlight, "__len__", lambda self: 0):
         yield
 
 
 @contextlib.contextmanager
-def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
+def a_new_instance_sets_no_timer_until_a_row_comes() -> Iterator[None]:
     """Ours: the simulation found it. The wakeup ends with the previous instance."""
     real = BoltTask.started
 
@@ -188,7 +188,7 @@ def an_instance_has_no_alarm_until_something_comes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
+def a_bolt_passes_on_the_watermark_of_one_input() -> Iterator[None]:
     """A bolt between passes on what one input says, not the least of all."""
     real = EventTimeDriver.on_watermark
 
@@ -201,7 +201,7 @@ def a_mark_is_passed_on_by_whoever_hears_it() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
+def followed_watermarks_overtake_their_rows() -> Iterator[None]:
     """A followed watermark is sent before the rows that it comes from."""
     real = Following.seal
 
@@ -215,7 +215,7 @@ def marks_of_a_stream_overtake_its_rows() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def what_is_let_go_of_is_not_acked() -> Iterator[None]:
+def released_rows_are_not_acked() -> Iterator[None]:
     """The last window of a row has fired, and its message waits for its timeout."""
 
     def release(self: BufferedExecutor) -> None:
@@ -240,23 +240,23 @@ def rows_without_a_partner_are_lost() -> Iterator[None]:
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
-        the_furthest_input_counts,
+        the_watermark_is_the_greatest_of_its_inputs,
         a_watermark_goes_back,
-        alarms_are_forgotten,
+        event_time_sets_no_timers,
         late_tuples_are_not_acked,
         sessions_merge_with_one_other,
         windows_fire_a_millisecond_late,
-        nothing_is_told_again,
-        an_end_is_told_once,
-        results_come_behind_the_mark,
-        marks_overtake_rows,
-        an_interval_that_is_over_speaks_for_its_input,
-        idle_inputs_are_waited_for,
-        what_was_held_is_not_failed,
-        an_instance_has_no_alarm_until_something_comes,
-        a_mark_is_passed_on_by_whoever_hears_it,
-        marks_of_a_stream_overtake_its_rows,
-        what_is_let_go_of_is_not_acked,
+        watermarks_are_not_resent,
+        the_end_of_a_stream_is_sent_once,
+        results_come_after_their_watermark,
+        watermarks_overtake_rows,
+        an_ended_interval_counts_as_activity,
+        windows_wait_for_idle_inputs,
+        kept_tuples_are_not_failed,
+        a_new_instance_sets_no_timer_until_a_row_comes,
+        a_bolt_passes_on_the_watermark_of_one_input,
+        followed_watermarks_overtake_their_rows,
+        released_rows_are_not_acked,
         rows_without_a_partner_are_lost,
     )
 }
@@ -265,19 +265,18 @@ FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
     "late_tuples_are_not_acked": 8,
     "sessions_merge_with_one_other": 8,
-    "nothing_is_told_again": 2,
-    "an_end_is_told_once": 36,
-    "results_come_behind_the_mark": 4,
-    "marks_overtake_rows": 48,
-    "idle_inputs_are_waited_for": 2,
-    "what_was_held_is_not_failed": 24,
-    "a_mark_is_passed_on_by_whoever_hears_it": 5,
-    "marks_of_a_stream_overtake_its_rows": 32,
+    "watermarks_are_not_resent": 2,
+    "the_end_of_a_stream_is_sent_once": 36,
+    "results_come_after_their_watermark": 4,
+    "watermarks_overtake_rows": 48,
+    "windows_wait_for_idle_inputs": 2,
+    "kept_tuples_are_not_failed": 24,
+    "a_bolt_passes_on_the_watermark_of_one_input": 5,
+    "followed_watermarks_overtake_their_rows": 32,
     "rows_without_a_partner_are_lost": 41,
-    "an_instance_has_no_alarm_until_something_comes": 62,
+    "a_new_instance_sets_no_timer_until_a_row_comes": 62,
 }
 
 
 def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WindowsResult | None:
-    """See first_that_finds."""
     return first_that_finds(run, planted, first, seeds)

@@ -37,7 +37,7 @@ def credit_is_never_returned() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def credit_of_a_former_life_counts() -> Iterator[None]:
+def credit_of_an_earlier_incarnation_counts() -> Iterator[None]:
     """What was granted to, and sent to, the incarnation before is not forgotten."""
     with replaced(SenderCredit, "restart", lambda self: None):
         yield
@@ -102,7 +102,7 @@ def open_trees_do_not_fail_on_a_death() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
+def a_late_death_report_counts_for_the_next_incarnation() -> Iterator[None]:
     """A report of a worker's death need not name its incarnation."""
 
     def peer_died(self: Exchange, peer: str, incarnation: int) -> None:
@@ -115,7 +115,7 @@ def late_news_of_a_death_count_for_the_next_life() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
+def a_payload_of_the_link_goes_to_the_next_incarnation() -> Iterator[None]:
     """Ours: the simulation found it. A payload that did not fit into the window outlives its incarnation."""
     real = Link._deliver
 
@@ -131,7 +131,7 @@ def what_the_link_had_asked_for_goes_to_the_next_life() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def what_is_left_of_a_former_life_counts_for_the_next() -> Iterator[None]:
+def segments_of_an_earlier_incarnation_count_for_the_next() -> Iterator[None]:
     """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
     with replaced(ReceiveBuffer, "waiting", 0):
         yield
@@ -162,15 +162,15 @@ PLANTED: dict[str, Plant] = {
         no_deduplication,
         an_old_incarnation_is_accepted,
         credit_is_never_returned,
-        credit_of_a_former_life_counts,
+        credit_of_an_earlier_incarnation_counts,
         a_remote_mailbox_sends_without_credit,
         a_reader_stops_under_pressure,
         control_waits_behind_data,
         messages_are_dropped_when_a_peer_restarts,
         open_trees_do_not_fail_on_a_death,
-        late_news_of_a_death_count_for_the_next_life,
-        what_the_link_had_asked_for_goes_to_the_next_life,
-        what_is_left_of_a_former_life_counts_for_the_next,
+        a_late_death_report_counts_for_the_next_incarnation,
+        a_payload_of_the_link_goes_to_the_next_incarnation,
+        segments_of_an_earlier_incarnation_count_for_the_next,
         parked_senders_are_forgotten,
         lanes_are_mixed_up,
     )
@@ -179,12 +179,12 @@ PLANTED: dict[str, Plant] = {
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
     "an_old_incarnation_is_accepted": 29,
-    "credit_of_a_former_life_counts": 4,
+    "credit_of_an_earlier_incarnation_counts": 4,
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
-    "late_news_of_a_death_count_for_the_next_life": 37,
-    "what_the_link_had_asked_for_goes_to_the_next_life": 31,
-    "what_is_left_of_a_former_life_counts_for_the_next": 14,
+    "a_late_death_report_counts_for_the_next_incarnation": 37,
+    "a_payload_of_the_link_goes_to_the_next_incarnation": 31,
+    "segments_of_an_earlier_incarnation_count_for_the_next": 14,
     "no_deduplication": 8,
     "credit_is_never_returned": 4,
     "a_remote_mailbox_sends_without_credit": 4,
@@ -196,5 +196,4 @@ FIRST_LOOK = {
 
 
 def found_by(planted: Plant, first: int = 0, seeds: int = SEEDS) -> WorkersResult | None:
-    """See first_that_finds."""
     return first_that_finds(run, planted, first, seeds)
