@@ -8,16 +8,18 @@ loops.py            uvloop or asyncio            spawner.py          the interfa
 stall.py            detects a blocked loop       warm_pool.py        processes that were started beforehand
 forking.py          ends forked children         parent_watch.py     a child ends with its parent
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
+setting_order.py    which setting must not exceed which
 """
 
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
 from .forking import add_system, remove_system
-from .liveness import LIVENESS, LivenessSettings, liveness_problems
+from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
 from .parent_watch import die_with_parent
 from .rng import Rng, SystemRng
+from .setting_order import Given, Order, order_problems
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch, is_ours, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
@@ -25,6 +27,7 @@ from .warm_pool import WarmPool
 
 __all__ = [
     "LIVENESS",
+    "LIVENESS_ORDER",
     "MAX_BLOB_BYTES",
     "MAX_STDIN_BYTES",
     "AiostormError",
@@ -32,8 +35,10 @@ __all__ = [
     "ChildLine",
     "Clock",
     "DirectoryStore",
+    "Given",
     "LivenessSettings",
     "LoopClock",
+    "Order",
     "PythonSpawner",
     "Rng",
     "SpawnError",
@@ -50,8 +55,8 @@ __all__ = [
     "die_with_parent",
     "is_ours",
     "is_virtual",
-    "liveness_problems",
     "loop_factory",
+    "order_problems",
     "remove_system",
     "watch_stalls",
 ]

@@ -7,7 +7,7 @@
 1. A timeout is longer than the heartbeat's interval: several heartbeats fit into it.
 2. A worker's timeout for its parent is not longer than the parent's timeout for the worker: so no two processes do the
    work of one. A worker that dies with its parent anyway may wait longer.
-3. Settings are checked when they are made: wrong ones are refused at the start, with advice.
+3. Settings are checked when they are made: wrong ones are refused at the start, with the value that is allowed.
 
 Storm: supervisor.worker.timeout.secs and similar keys, whose defaults are 30 s; topology/liveness_config.py has the
 keys.
@@ -15,9 +15,10 @@ keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
+
+from .setting_order import Given, Order, order_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class LivenessSettings:
     """User code that blocks the event loop for this time counts as stuck: the heartbeats stop."""
     worker_join_timeout_s: float = 30.0
     """A starting worker tries to connect to its parent for at most this time."""
-    parent_timeout_s: float = 5.0
+    worker_parent_timeout_s: float = 5.0
     """A worker ends if it receives nothing from its parent for this time."""
-    child_parent_timeout_s: float = 60.0
+    worker_child_parent_timeout_s: float = 60.0
     """The same for a worker that the system ends with its parent: a silent parent can only be delayed."""
     worker_leave_timeout_s: float = 10.0
     """A worker that was asked to leave (SIGTERM) waits for at most this time to be removed."""
@@ -91,44 +92,37 @@ class LivenessSettings:
     """A peer of a Spark data source without a message for this time counts as lost."""
 
     def __post_init__(self) -> None:
-        problems = liveness_problems({each.name: getattr(self, each.name) for each in fields(self)}, {})
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        problems = [f"{name} = {value:g}: must be more than 0" for name, value in values.items() if value <= 0]
+        given = {name: Given(name, value, "given") for name, value in values.items()}
+        problems += order_problems(values, LIVENESS_ORDER, given, {})
         if problems:
             raise ValueError("; ".join(problems))
 
 
-ORDER: Final = (
-    # (the shorter one, the longer one, the reason)
-    ("link_heartbeat_s", "link_timeout_s", "or every silence would end a connection"),
-    ("link_timeout_s", "worker_timeout_s", "or a worker would be killed before its connection is opened again"),
-    ("worker_monitor_s", "worker_timeout_s", "or a worker would be killed between two checks"),
-    ("worker_heartbeat_s", "worker_timeout_s", "or a worker would be killed while user code blocks its event loop"),
-    ("worker_heartbeat_s", "worker_stall_timeout_s", "or no heartbeat would be sent"),
-    ("worker_timeout_s", "worker_start_timeout_s", "since a start takes longer than an answer"),
-    ("parent_timeout_s", "worker_timeout_s", "or two processes could do the work of one"),
-    ("slot_timeout_s", "worker_timeout_s", "or two processes could do the work of one"),
-    ("parent_timeout_s", "child_parent_timeout_s", "since a worker that dies with its parent may wait longer"),
-    ("jvm_heartbeat_s", "jvm_timeout_s", "or a JVM would be ended between two checks"),
-    ("datasource_heartbeat_s", "datasource_timeout_s", "or every silence would end a data source"),
+LIVENESS_ORDER: Final = (
+    Order("link_heartbeat_s", "link_timeout_s", ", or every silence would end a connection", strict=True),
+    Order("link_timeout_s", "worker_timeout_s", ", or a worker would be killed before its connection is opened again"),
+    Order("worker_monitor_s", "worker_timeout_s", ", or a worker would be killed between two checks", strict=True),
+    Order(
+        "worker_heartbeat_s",
+        "worker_timeout_s",
+        ", or a worker would be killed while user code blocks its event loop",
+        strict=True,
+    ),
+    Order("worker_heartbeat_s", "worker_stall_timeout_s", ", or no heartbeat would be sent", strict=True),
+    Order("worker_parent_timeout_s", "worker_timeout_s", ", or two processes could do the work of one"),
+    Order("slot_timeout_s", "worker_timeout_s", ", or two processes could do the work of one"),
+    Order("worker_timeout_s", "worker_start_timeout_s", ", since a start takes longer than an answer"),
+    Order(
+        "worker_parent_timeout_s",
+        "worker_child_parent_timeout_s",
+        ", since a worker that dies with its parent may wait longer",
+    ),
+    Order("jvm_heartbeat_s", "jvm_timeout_s", ", or a JVM would be ended between two checks", strict=True),
+    Order("datasource_heartbeat_s", "datasource_timeout_s", ", or every silence would end a data source", strict=True),
 )
-"""The first setting must not be longer than the second. A heartbeat must be shorter than its timeout."""
-
-
-def liveness_problems(settings: Mapping[str, float], names: Mapping[str, str]) -> list[str]:
-    """The mistakes in these settings (all of LivenessSettings), with advice.
-
-    `names`: how a setting was given, with its value, for messages.
-    """
-
-    def shown(name: str) -> str:
-        return names.get(name, f"{name} = {settings[name]:g}")
-
-    problems = [f"{shown(name)}: must be more than 0" for name, value in settings.items() if value <= 0]
-    for short, long, why in ORDER:
-        beats = short.endswith(("heartbeat_s", "monitor_s"))
-        if settings[short] > settings[long] or (beats and settings[short] == settings[long]):
-            than = "shorter than" if beats else "at most as long as"
-            problems.append(f"{shown(short)} must be {than} {shown(long)}, {why}: lower the first or raise the second")
-    return problems
+"""A heartbeat is shorter than its timeout. Sorted as `order_problems` wants it."""
 
 
 LIVENESS: Final = LivenessSettings()

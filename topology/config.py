@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
-from ..runtime import LIVENESS
+from ..runtime import LIVENESS, LIVENESS_ORDER, Given, Order, order_problems
 from .config_keys import PER_COMPONENT, UPDATABLE, is_ignored
 from .config_layers import Layer, Resolved, env_layer, file_layer, override_layer, resolve
 from .errors import ConfigError
-from .liveness_config import LivenessConfig, no_flag
+from .liveness_config import FIXED, LivenessConfig, no_flag
 from .liveness_config import setting as _setting
 
 _RESOLVED = "__resolved__"
@@ -257,7 +257,7 @@ class Config(LivenessConfig):
             except ValidationError as error:
                 problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
             else:
-                problems = [*problems, *_marks_problems(self, resolved), *self.liveness_problems(resolved.written)]
+                problems = [*problems, *_order_problems(self, resolved)]
             if problems:
                 raise ConfigError(*problems)
             self._sources = resolved.sources
@@ -396,11 +396,15 @@ def _problem(details: ErrorDetails, resolved: Resolved) -> str:
     return f"{resolved.written[str(details['loc'][0])]}: {message}"
 
 
-def _marks_problems(config: Config, resolved: Resolved) -> list[str]:
-    """A low mark that is not below its high mark."""
-    problems = []
-    for low, high in (("mailbox_low_mark", "mailbox_high_mark"), ("backpressure_low_mark", "backpressure_high_mark")):
-        if getattr(config, low) >= getattr(config, high):
-            named = [resolved.written.get(name, f"{name} = {getattr(config, name)} (default)") for name in (low, high)]
-            problems.append(f"{named[0]} must be below {named[1]}")
-    return problems
+_ORDER = (
+    Order("mailbox_low_mark", "mailbox_high_mark", strict=True),
+    Order("backpressure_low_mark", "backpressure_high_mark", strict=True),
+    *LIVENESS_ORDER,
+)
+
+
+def _order_problems(config: Config, resolved: Resolved) -> list[str]:
+    """Settings that exceed others which they must not exceed."""
+    names = {name for order in _ORDER for name in (order.low, order.high)} - FIXED.keys()
+    defaults = FIXED | {name: Given(name, getattr(config, name), "default") for name in names}
+    return order_problems({name: each.value for name, each in defaults.items()}, _ORDER, resolved.written, defaults)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..runtime import Given
 from .config_keys import IGNORED_KEYS, is_ignored, nearest, plain
 
 ENV_PREFIX = "AIOSTORM_"
@@ -54,7 +55,7 @@ class Resolved:
     values: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    written: dict[str, str] = field(default_factory=dict)
+    written: dict[str, Given] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -83,7 +84,7 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
                 given[name] = key
                 resolved.values[name] = value
             resolved.sources[name or key] = layer.sources[key]
-            resolved.written[name or key] = f"{key} = {value!r} ({layer.location(key)})"
+            resolved.written[name or key] = Given(key, value, layer.location(key))
     return resolved
 
 

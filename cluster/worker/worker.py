@@ -165,7 +165,9 @@ class _Worker:
             silence_s = 0.0 if waits or service.commands_received != received else silence_s + passed_s
             received = service.commands_received
             liveness = service.liveness
-            lease_s = liveness.child_parent_timeout_s if self._options.is_child else liveness.parent_timeout_s
+            lease_s = (
+                liveness.worker_child_parent_timeout_s if self._options.is_child else liveness.worker_parent_timeout_s
+            )
             if silence_s >= lease_s:
                 log.error("no command of the parent for %g s: it has ended, or this machine is cut off", silence_s)
                 return NO_PARENT

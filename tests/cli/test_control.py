@@ -54,7 +54,10 @@ def test_a_run_of_another_process_is_asked_and_updated(
     for typed, why in (
         ("topology.backpressure.enabl=1", "Error: topology.backpressure.enabl (-c): no such setting; did you mean "),
         ("backpressure_high_mark=2", "Error: backpressure_high_mark = 2 (-c): Input should be less than or equal to 1"),
-        ("backpressure_low_mark=0.8", "Error: backpressure_low_mark = 0.8 (-c) must be below backpressure_high_mark"),
+        (
+            "backpressure_low_mark=0.8",
+            "Error: backpressure_low_mark = 0.8 (-c) must be less than 0.8, the value of backpressure_high_mark",
+        ),
         ("topology.workers=9", "Error: workers cannot be changed while a topology runs; what can: "),
     ):
         outcome = aiostorm("update", "endless", "-c", typed)

@@ -114,7 +114,7 @@ async def test_wrong_settings_are_reported_and_change_nothing() -> None:
             ({"backpressure_high_mark": 2}, "backpressure_high_mark = 2 .*: Input should be less than or equal to 1"),
             ({"topology.backpressure.enabl": 2}, "did you mean topology.backpressure.enable?"),
             ({"workers": 3, "backpressure_enable": False}, "workers cannot be changed while a topology runs"),
-            ({"backpressure_low_mark": 0.9}, "must be below"),
+            ({"backpressure_low_mark": 0.9}, "must be less than 0.8"),
         ):
             with pytest.raises(ConfigError, match=why):
                 await it.ask(UpdateRequest(settings))

@@ -150,12 +150,12 @@ def test_what_is_not_allowed_names_key_value_source_and_what_is(field: str, valu
 
 def test_the_low_mark_is_below_the_high_mark_wherever_they_come_from() -> None:
     assert mistakes(lambda: Config(mailbox_low_mark=0.8)) == (
-        "mailbox_low_mark = 0.8 (keyword) must be below mailbox_high_mark = 0.8 (default)",
+        "mailbox_low_mark = 0.8 (keyword) must be less than 0.8, the value of mailbox_high_mark (default)",
     )
     (problem,) = mistakes(lambda: load(base=Config(mailbox_low_mark=0.5), overrides=["mailbox_high_mark=0.4"]))
-    assert problem == "mailbox_low_mark = 0.5 (keyword) must be below mailbox_high_mark = 0.4 (-c)"
+    assert problem == "mailbox_high_mark = 0.4 (-c) must be more than 0.5, the value of mailbox_low_mark (keyword)"
     assert mistakes(lambda: Config(backpressure_low_mark=0.9)) == (
-        "backpressure_low_mark = 0.9 (keyword) must be below backpressure_high_mark = 0.8 (default)",
+        "backpressure_low_mark = 0.9 (keyword) must be less than 0.8, the value of backpressure_high_mark (default)",
     )
 
 
@@ -174,7 +174,7 @@ def test_what_a_running_topology_can_be_given_anew() -> None:
         "workers cannot be changed while a topology runs; what can",
     ]
     assert mistakes(lambda: config.updated({"backpressure_high_mark": 0.05})) == (
-        "backpressure_low_mark = 0.1 (keyword) must be below backpressure_high_mark = 0.05 (update)",
+        "backpressure_high_mark = 0.05 (update) must be more than 0.1, the value of backpressure_low_mark (keyword)",
     )
     assert mistakes(lambda: config.updated({"topology.backpresure.enable": True}))[0].endswith(
         "did you mean topology.backpressure.enable?"

@@ -322,7 +322,9 @@ def test_settings_of_a_component_are_checked_with_the_topology_config() -> None:
         lambda b: b.set_bolt("split", Split, mailbox_low_mark=0.5).shuffle_grouping("lines"),
         Config(mailbox_high_mark=0.4),
     )
-    assert "mailbox_low_mark = 0.5 (component) must be below mailbox_high_mark = 0.4 (keyword)" in problem
+    assert (
+        "mailbox_high_mark = 0.4 (keyword) must be more than 0.5, the value of mailbox_low_mark (component)" in problem
+    )
 
     class Odd(Split):
         config = 3  # type: ignore[assignment]
