@@ -35,7 +35,7 @@ def sent_to(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
     return found
 
 
-async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_done() -> None:
+async def test_of_a_root_with_an_open_segment_nothing_is_sent_before_that_is_done() -> None:
     books, box = ack_batch()
     open_one, other = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1]), Segment(ORIGIN, [3], root=8, edge=200)
     books.withhold(open_one)
@@ -52,7 +52,7 @@ async def test_of_a_root_with_an_open_segment_nothing_is_told_before_that_is_don
     assert sent_to(box) == [([(7, 100 ^ 0b11)], [])]
 
 
-async def test_a_failure_is_told_at_once_and_again_with_its_edge() -> None:
+async def test_a_failure_is_sent_at_once_and_again_with_its_edge() -> None:
     books, box = ack_batch()
     segment = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
     books.withhold(segment)
@@ -99,7 +99,7 @@ class Lossy:
         return self._loses(item) or self._box.offer(item, weight)
 
 
-async def test_a_lost_frame_and_the_lost_segment_it_told_of_make_no_false_ack(sim_clock: SimClock) -> None:
+async def test_a_lost_frame_and_the_lost_segment_that_it_counts_make_no_false_ack(sim_clock: SimClock) -> None:
     # Found by the simulation. A bolt acks half of a segment: what it emitted, and the frame that says so, are lost.
     # When the other half is acked, the edges that the acker knows must not add up.
     held, lost = Notes(), Notes()

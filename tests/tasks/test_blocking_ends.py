@@ -43,7 +43,7 @@ class Receive(BasicBolt):
         self.outcomes.append(tup["said"])
 
 
-async def test_what_it_emits_and_acks_when_it_ends_is_heard():
+async def test_what_it_emits_and_acks_when_it_ends_is_received():
     spout, receive = Numbers(3), Receive()
     async with LocalCluster() as cluster:
         running = await cluster.submit(

@@ -1,4 +1,4 @@
-"""Spouts whose methods block, in a thread: what they emit goes out at once, and what they hear waits for the thread."""
+"""Spouts whose methods block, in a thread: emits are sent at once, acks and failures wait for the thread."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ async def test_acks_and_emits_from_a_task_of_the_bolts_own(local_cluster: LocalC
     assert sorted(source.acked) == list(range(10))
 
 
-async def test_a_fail_from_outside_is_heard_at_once(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_fail_from_outside_is_received_at_once(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, hold = FeederSpout("n"), DoesRich()
     await local_cluster.submit("t", line(feeder, hold=hold))
     await feeder.feed(1)

@@ -221,7 +221,7 @@ async def test_a_list_is_a_row_and_changing_it_later_changes_nothing(local_clust
     assert sink.values == [(1,)]
 
 
-async def test_an_untracked_stream_nobody_reads_costs_nothing(local_cluster: LocalCluster) -> None:
+async def test_an_untracked_stream_without_a_consumer_costs_nothing(local_cluster: LocalCluster) -> None:
     feeder, sink = FeederSpout("n"), Recorder()
 
     def act(tup: Any, collector: Any) -> None:

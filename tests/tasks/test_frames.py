@@ -134,7 +134,7 @@ def counting(first: Any, *fields: str) -> Topology:
     ],
     ids=["grouped", "used", "rows"],
 )
-async def test_a_function_that_returns_a_list_is_told_to_yield(
+async def test_a_function_that_returns_a_list_gets_the_hint_to_yield(
     local_cluster: LocalCluster, caplog: Logged, topology: Topology, says: str
 ) -> None:
     text = await shown(local_cluster, caplog, topology)

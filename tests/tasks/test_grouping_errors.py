@@ -152,7 +152,7 @@ async def test_a_custom_grouping_that_errs_fails_its_message_only(
     assert sorted(sink.values) == [(0,), (1,), (3,)]
 
 
-async def test_a_grouping_that_picks_nobody_acks_the_message(local_cluster: LocalCluster) -> None:
+async def test_a_grouping_that_picks_no_target_acks_the_message(local_cluster: LocalCluster) -> None:
     feeder, sink = FeederSpout("n"), Recorder()
     builder = TopologyBuilder()
     builder.set_spout("spout", feeder)

@@ -61,7 +61,7 @@ def test_a_task_that_becomes_slow_is_seen_in_the_turn_in_which_it_does() -> None
     assert rig.limits.rows() < 16
 
 
-def test_a_task_that_comes_to_wait_for_room_is_held_to_little_at_once() -> None:
+def test_a_task_that_begins_to_wait_for_capacity_gets_small_portions_at_once() -> None:
     rig = Rig()
     for _ in range(80):
         rig.turn(1e-6)

@@ -80,7 +80,7 @@ async def test_the_next_instance_is_looked_at(local_cluster: LocalCluster) -> No
     ]
 
 
-async def test_nobody_looks_for_ever(local_cluster: LocalCluster) -> None:
+async def test_checks_end(local_cluster: LocalCluster) -> None:
     """What is held and does not change is named for a while; then the task has no timer."""
     feeder = FeederSpout("n")
     running = await local_cluster.submit("t", made(feeder, Forgets))

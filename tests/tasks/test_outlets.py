@@ -64,7 +64,7 @@ async def test_a_task_takes_no_more_memory_among_many(local_cluster: LocalCluste
     assert many < 1.1 * few, (few, many)
 
 
-async def test_a_question_for_room_makes_no_outlet() -> None:
+async def test_asking_for_free_rows_makes_no_outlet() -> None:
     boxes = {1: Mailbox(10), 2: Mailbox(20)}
     asked: list[int] = []
 

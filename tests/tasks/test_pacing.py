@@ -52,7 +52,7 @@ def emitted(running: RunningTopology) -> int:
     return running.metrics()["spout"].emitted
 
 
-async def test_an_order_that_is_under_way_when_all_is_switched_off_paces_nobody(
+async def test_an_order_under_way_when_all_is_switched_off_paces_no_spout(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     running = await local_cluster.submit("t", line(Endless(), take=Does(ignore)))
@@ -208,7 +208,7 @@ def test_what_waits_on_the_way_was_emitted_too() -> None:
     assert flows.per_emitted("last", ["spout"]) == pytest.approx((2500 + 2500 / 1600 * coming) / 1000)
 
 
-def test_a_cycle_is_gone_round_once() -> None:
+def test_a_cycle_is_followed_once() -> None:
     flows = Flows(4, {"here": ["spout", "there"], "there": ["here"]})
     for task, component in enumerate(("spout", "here", "there")):
         flows.count(component, task, 7, 0.0, 0)

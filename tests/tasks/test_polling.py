@@ -61,7 +61,7 @@ async def test_a_loop_has_one_interval_timer_for_each_interval() -> None:
 
 
 @pytest.mark.parametrize("way", ["time", "interval_timer"])
-async def test_a_ring_just_after_the_time_was_over_is_heard(sim_clock: SimClock, way: str) -> None:
+async def test_a_wake_just_after_the_time_was_over_is_received(sim_clock: SimClock, way: str) -> None:
     wakeup, interval_timer = SpoutWakeup(), IntervalTimer(10.0)
     rung = asyncio.create_task(wakeup.wait(10.0) if way == "time" else wakeup.wait_for(interval_timer))
     await asyncio.sleep(0)

@@ -19,7 +19,7 @@ class Box(Lanes):
 
 
 class Rig:
-    """A task that sends to two others, of which neither has room after one segment."""
+    """A task that sends to two others, of which neither has free capacity after one segment."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -85,7 +85,7 @@ async def test_a_message_that_comes_through_at_last_is_acked_once(local_cluster:
     assert running.metrics()["spout"].replayed == 2
 
 
-async def test_dead_letters_nobody_reads_are_counted(local_cluster: LocalCluster) -> None:
+async def test_dead_letters_without_a_consumer_are_counted(local_cluster: LocalCluster) -> None:
     source, seen = Numbers(3), Notes()
     running = await local_cluster.submit("t", line(source, bolt=fails_on(1, seen)), Config(max_retries=1))
     await running.wait_finished()
@@ -167,7 +167,7 @@ async def test_replays_keep_the_pace_of_their_spout(local_cluster: LocalCluster)
     assert min(later - sooner for sooner, later in pairwise(again_at_s)) > 0.09
 
 
-async def test_fail_value_spout_hears_of_a_dead_letter_with_its_values(local_cluster: LocalCluster) -> None:
+async def test_fail_value_spout_receives_a_dead_letter_with_its_values(local_cluster: LocalCluster) -> None:
     class Values(FailValueSpout, Numbers):  # type: ignore[misc]
         def fail(self, message_id: Any, values: Any, failure: Any) -> None:  # type: ignore[override]
             self.outcomes.append((message_id, values, failure.attempts))
@@ -225,7 +225,7 @@ async def test_replays_wait_while_inactive(local_cluster: LocalCluster, sim_cloc
     assert source.acked == [0]
 
 
-async def test_a_replay_in_fail_counts_as_attempts_whoever_emits_it(local_cluster: LocalCluster) -> None:
+async def test_a_replay_in_fail_counts_as_attempts_from_each_emitter(local_cluster: LocalCluster) -> None:
     class Again(Numbers):
         def fail(self, message_id: Any, failure: Any) -> None:
             super().fail(message_id, failure)
@@ -242,7 +242,7 @@ async def test_a_replay_in_fail_counts_as_attempts_whoever_emits_it(local_cluste
     assert sorted(source.acked) == [0, 2]
 
 
-async def test_a_poisonous_message_holds_nobody_up(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_poisonous_message_delays_no_other(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """It times out again and again; its first neighbours are replayed once, and all others are acked at once."""
     source, seen = FixedSpout(rows(range(64)), "n"), Notes()
 

@@ -39,7 +39,7 @@ class Queued(Spout):
         self.outcomes.append((message_id, failure.reason))
 
 
-async def test_acks_are_heard_while_next_tuple_waits(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_acks_are_received_while_next_tuple_waits(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     source, hold = Queued(), DoesRich()
     running = await local_cluster.submit("t", line(source, hold=hold))
     for n in range(3):
@@ -73,7 +73,7 @@ async def test_what_fails_while_next_tuple_waits_is_emitted_again(
     await running.kill()
 
 
-async def test_a_spout_that_waits_hears_of_timeouts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_spout_that_waits_receives_timeouts(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     source, hold = Queued(), DoesRich()
     await local_cluster.submit("t", line(source, hold=hold))
     source.queues[0].put_nowait(7)

@@ -214,7 +214,7 @@ async def test_what_raises_once_is_reported_and_the_spout_goes_on(local_cluster:
 
 
 @pytest.mark.parametrize("method", ["ack", "fail", "activate", "deactivate", "close"])
-async def test_what_only_hears_may_raise_always(local_cluster: LocalCluster, method: str) -> None:
+async def test_notifications_may_always_raise(local_cluster: LocalCluster, method: str) -> None:
     source = Life(method, times=100, count=20)
     running = await local_cluster.submit("t", line(source, sink=Recorder(fail_on=lambda tup: tup["n"] % 2)))
     await running.wait_finished()

@@ -61,8 +61,10 @@ async def test_prepare_and_execute_see_one_task_and_one_context(local_cluster: L
     assert variable.get() == "none"
 
 
-async def test_a_turn_that_waits_for_room_is_ended_by_a_kill(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    """A generator has given more than its targets take; the turn waits for room that never comes."""
+async def test_a_turn_that_waits_for_capacity_is_ended_by_a_kill(
+    local_cluster: LocalCluster, sim_clock: SimClock
+) -> None:
+    """A generator has given more than its targets take; the turn waits for capacity that never comes."""
     gate, given = Gate(), Notes()
 
     @bolt(outputs="n")

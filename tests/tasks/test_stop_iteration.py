@@ -62,7 +62,9 @@ async def test_in_a_bolt_it_fails_its_tuple_and_no_other(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-async def test_in_ack_it_is_reported_and_the_others_are_told(local_cluster: LocalCluster, asynchronous: bool) -> None:
+async def test_in_ack_it_is_reported_and_the_others_are_notified(
+    local_cluster: LocalCluster, asynchronous: bool
+) -> None:
     class Acks(Numbers):
         def ack(self, message_id: Any) -> Any:
             super().ack(message_id)

@@ -210,7 +210,7 @@ async def test_what_a_topology_does_is_logged_from_now_on_and_no_longer(
     assert running.errors() == []
 
 
-async def test_a_task_that_begins_anew_logs_as_it_was_told(
+async def test_a_restarted_task_logs_as_configured(
     local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fragile(tup: Any, collector: Any) -> None:

@@ -220,7 +220,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.sender.flush()
 
     @invariant()
-    def blocked_exactly_while_something_waits_that_no_target_has_room_for(self) -> None:
+    def blocked_exactly_while_something_waits_that_no_target_can_take(self) -> None:
         if not hasattr(self, "sender"):
             return
         waits = self.waiting()
@@ -264,7 +264,7 @@ class GroupMachine(RuleBasedStateMachine):
             for target in self.boxes:
                 self.take(target, 10)
             self.what_was_taken_is_in_order()
-        self.blocked_exactly_while_something_waits_that_no_target_has_room_for()
+        self.blocked_exactly_while_something_waits_that_no_target_can_take()
         assert not self.sender.outbox.blocked
         for target, outlet in self.sender.outlets.items():
             assert not outlet._ready

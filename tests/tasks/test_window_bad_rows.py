@@ -1,4 +1,4 @@
-"""What goes wrong with a row, or in user code that windows call: the row fails alone, or the window is lost and told.
+"""What goes wrong with a row, or in user code that windows call: the row fails alone, or the window is lost (reported).
 
 The task goes on in every case: it is not restarted, and the other rows are in their windows.
 """
@@ -137,7 +137,7 @@ async def test_who_acks_the_tuples_of_a_window_changes_nothing() -> None:
     assert (done.acked, done.failed, done.metrics["sums"].acked) == (5, 0, 5)
 
 
-async def test_who_fails_them_is_told_to_raise() -> None:
+async def test_failing_them_is_an_error_that_says_to_raise() -> None:
     failing = type("Mine", (Acks,), {"execute": lambda self, tup, state, window: self.collector.fail(tup)})
     done = await run(failing, GOOD)
     assert (done.acked, done.failed, done["sums"]) == (0, 2, [])
@@ -168,7 +168,7 @@ PURGES = [
 
 
 @pytest.mark.parametrize(("changed", "error"), PURGES)
-async def test_a_window_whose_results_are_wrong_is_lost_and_told(changed: dict[str, Any], error: str) -> None:
+async def test_a_window_whose_results_are_wrong_is_lost_and_reported(changed: dict[str, Any], error: str) -> None:
     rows = [*GOOD, ("a", 600, 3)] if "windows" in changed else GOOD
     done = await run(own(**changed), rows)
     assert done.acked == len(rows), "its rows were acked as they came"
@@ -266,7 +266,9 @@ GENERATORS = [
 
 @pytest.mark.parametrize("bolt", [own, kept])
 @pytest.mark.parametrize(("generator", "error"), GENERATORS)
-async def test_a_generator_that_raises_is_told_and_does_no_harm(bolt: Any, generator: Generator, error: str) -> None:
+async def test_a_generator_that_raises_is_reported_and_does_no_harm(
+    bolt: Any, generator: Generator, error: str
+) -> None:
     done = await run(bolt(generator=lambda: generator), GOOD)
     assert done["sums"] == [(3,)], "at the end"
     assert done.acked == 2

@@ -193,7 +193,7 @@ def test_all_mistakes_are_said_at_once() -> None:
 
 
 @pytest.mark.parametrize("source", [own(), ready(late=LatePolicy.RETRACT), kept(outputs=None)])
-def test_who_reads_late_tuples_that_go_nowhere_is_told_how_they_come(source: Any) -> None:
+def test_reading_late_tuples_that_go_nowhere_is_an_error_that_says_how_they_come(source: Any) -> None:
     builder = TopologyBuilder()
     builder.set_spout("orders", Orders)
     builder.set_bolt("sums", source).shuffle_grouping("orders")
