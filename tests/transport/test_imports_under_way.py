@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,3 +29,22 @@ def test_sizes_and_batches_are_looked_for_without_it() -> None:
 def test_what_cannot_be_sent_is_still_refused_by_its_type() -> None:
     with pytest.raises(UnsendableError, match="object"):
         pack_value(object())
+
+
+def test_batches_are_found_by_type_in_any_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = type("RecordBatch", (), {})
+    monkeypatch.setattr(sys.modules["pyarrow"], "RecordBatch", batch, raising=False)
+    assert has_batches([batch()])
+    assert has_batches([1, batch()])
+    assert not has_batches([1, "no batch"])
+    assert not has_batches([1, 2])
+    assert not has_batches([])
+
+
+def test_without_pyarrow_no_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(list[object]):
+        def __iter__(self) -> Iterator[object]:
+            raise AssertionError("each value that is read costs a spout time")
+
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    assert not has_batches(Unread([1, 2]))
