@@ -40,14 +40,14 @@ class DistributedIdleDetector:
     """Compares the rounds of one question. `workers`: all must answer."""
 
     def __init__(self, workers: Collection[str]) -> None:
-        self._workers = frozenset(workers)
+        self.workers = frozenset(workers)
         self._last: dict[str, IdleReport] = {}
 
     def round(self, reports: Collection[IdleReport]) -> bool:
         """Take a complete round. True: there was an idle moment between it and the previous one."""
         now = {report.worker: report for report in reports}
         last, self._last = self._last, now
-        return now == last and now.keys() == self._workers and all(r.quiet for r in reports) and _all_arrived(now)
+        return now == last and now.keys() == self.workers and all(r.quiet for r in reports) and _all_arrived(now)
 
 
 def _all_arrived(reports: Mapping[str, IdleReport]) -> bool:

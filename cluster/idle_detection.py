@@ -12,7 +12,7 @@ message is pending. It is checked when a task runs out of work, not by polling.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ..actors import Mailbox
@@ -23,18 +23,28 @@ SOON_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiter:
-    """What one caller waits for. `until`: must be true as well."""
+class IdleGoal:
+    """What a caller waits for. `held`: still is enough; `until`: must be true as well.
 
-    finished: bool
-    held: bool
-    quiet_s: float
-    until: Callable[[], bool] | None
+    `away`: lost workers for which messages may wait here, since no process will need them.
+    """
+
+    finished: bool = False
+    held: bool = False
+    quiet_s: float = 0.0
+    until: Callable[[], bool] | None = None
+    away: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    goal: IdleGoal
     begun_s: float
 
 
 class IdleDetector:
-    """Waits until a running topology is still, idle or finished. `also`: is the traffic to other workers quiet?"""
+    """Waits until a running topology is still, idle or finished. `traffic_is_idle(away)`: does nothing wait here
+    for other workers, or come from them, but those that are away?"""
 
     def __init__(
         self,
@@ -42,9 +52,9 @@ class IdleDetector:
         bolts: Sequence[BoltTask],
         ackers: Sequence[Mailbox],
         monotonic: Callable[[], float],
-        also: Callable[[], bool] = lambda: True,
+        traffic_is_idle: Callable[[Collection[str]], bool] = lambda away: True,
     ) -> None:
-        self._also = also
+        self._traffic_is_idle = traffic_is_idle
         self._spouts = spouts
         self._bolts = bolts
         self._ackers = ackers
@@ -67,10 +77,9 @@ class IdleDetector:
             if not changed.done():
                 changed.set_result(None)
 
-    def is_quiet_now(self, *, finished: bool, held: bool, quiet_s: float) -> bool:
+    def is_quiet_now(self, goal: IdleGoal) -> bool:
         """Would an earlier call of `wait` return now?"""
-        wait = _Waiter(finished, held, quiet_s, None, self._monotonic() - SOON_S)
-        recheck_s = self._check(wait)
+        recheck_s = self._check(_Waiter(goal, self._monotonic() - SOON_S))
         return recheck_s is not None and recheck_s <= 0
 
     def _check_all(self) -> None:
@@ -79,17 +88,9 @@ class IdleDetector:
             if not changed.done() and self._check(wait) is not None:
                 changed.set_result(None)
 
-    async def wait(
-        self,
-        *,
-        finished: bool,
-        quiet_s: float,
-        broken: Callable[[], None],
-        held: bool = False,
-        until: Callable[[], bool] | None = None,
-    ) -> None:
-        """Wait until idle (or `finished`; or, with `held`, still). `broken` raises if that is impossible."""
-        wait = _Waiter(finished, held, quiet_s, until, self._monotonic())
+    async def wait(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
+        """Wait until the goal is reached. `broken` raises if that is impossible."""
+        wait = _Waiter(goal, self._monotonic())
         while True:
             broken()
             recheck_s = self._check(wait)
@@ -107,23 +108,24 @@ class IdleDetector:
 
     def _check(self, wait: _Waiter) -> float | None:
         """0: quiet now; a number: check again after so many seconds; None: check after the next change."""
+        goal = wait.goal
         recheck_s = 0.0  # the spouts first: while one is busy, the others do not matter
         for spout in self._spouts:
-            if (wait.finished and not spout.finished) or (spout.pending and not wait.held):
+            if (goal.finished and not spout.finished) or (spout.pending and not goal.held):
                 return None
             if spout.is_idle:
                 continue
             since_s = spout.waits_since_s
-            if since_s is None or wait.finished:
+            if since_s is None or goal.finished:
                 return None
             now_s = self._monotonic()
-            recheck_s = max(recheck_s, since_s + wait.quiet_s - now_s)
-            if wait.quiet_s:  # its data may have arrived a moment ago
+            recheck_s = max(recheck_s, since_s + goal.quiet_s - now_s)
+            if goal.quiet_s:  # its data may have arrived a moment ago
                 recheck_s = max(recheck_s, wait.begun_s + SOON_S - now_s)
-        if not all(bolt.is_idle for bolt in self._bolts) or not self._also():
+        if not all(bolt.is_idle for bolt in self._bolts) or not self._traffic_is_idle(goal.away):
             return None
         if any(box.has_control or box.has_data for box in self._ackers):
             return max(recheck_s, SOON_S)  # reading may change nothing, and then there is no notification
-        if wait.until is not None and not wait.until():
+        if goal.until is not None and not goal.until():
             return None
         return recheck_s

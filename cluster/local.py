@@ -19,9 +19,10 @@ from ..actors import ActorSystem, DeadLetter, Decision
 from ..runtime import Clock, Rng
 from ..tasks import Wire, describe, direct
 from ..topology import Config, Segment, Topology
+from .local_runtime import LocalRuntime
 from .names import check_name
 from .running_topology import RunningTopology
-from .runtimes import LocalRuntime, OnTaskGaveUp, TopologyRuntime
+from .runtimes import OnTaskGaveUp, TopologyRuntime
 from .targets import load_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
@@ -126,7 +127,9 @@ class LocalCluster:
             topology,
             settings,
             on_killed=lambda: self._forget(name),
-            make_body=lambda gave_up: self._body(name, topology, settings, target, tuple(arguments), gave_up),
+            make_runtime=lambda gave_up: self._make_runtime(
+                name, topology, settings, target, tuple(arguments), gave_up
+            ),
         )
         self._topologies[name] = running
         await running.start()
@@ -199,7 +202,7 @@ class LocalCluster:
     def _spread(self) -> int:
         return self.workers + len(self.remote_names)
 
-    def _body(
+    def _make_runtime(
         self,
         name: str,
         topology: Topology,
@@ -210,7 +213,7 @@ class LocalCluster:
     ) -> TopologyRuntime:
         if self._registry is None:
             return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
-        from .parent.assignment import Assignment
+        from .parent.assignment import Assignment, Deployment
         from .parent.distributed_runtime import DistributedRuntime
         from .parent.worker_life import LifeTimings
 
@@ -219,7 +222,8 @@ class LocalCluster:
         if self._timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
-        return DistributedRuntime(self._registry, name, topology, settings, assignment, gave_up)
+        deployment = Deployment.make(self._registry, name, topology, settings, assignment)
+        return DistributedRuntime(self._registry, deployment, gave_up)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""

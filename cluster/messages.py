@@ -147,12 +147,13 @@ class UpdateConfig:
 
 @dataclass(frozen=True, slots=True)
 class GetIdleReport:
-    """Set the mode as in GetStatus, then answer with an IdleReport."""
+    """Set the mode as in GetStatus, then answer with an IdleReport. `away`: lost workers that do not matter."""
 
     mode: str
     finished: bool
     held: bool
     quiet_s: float
+    away: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..actors import ActorEscalatedError, ActorSystem
@@ -25,10 +26,12 @@ from ..backpressure import Backpressure
 from ..metrics import TopologyMetrics
 from ..runtime import Stall
 from ..tasks import ErrorReport, describe
-from ..topology import Config, ConfigError, Topology, retention_problems
+from ..topology import Config, ConfigError, Plan, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
-from .runtimes import LocalRuntime, OnTaskGaveUp, TopologyRuntime, WorkerStatus
+from .idle_detection import IdleGoal
+from .local_runtime import LocalRuntime
+from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
 from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
@@ -55,69 +58,70 @@ class RunningTopology:
         config: Config,
         *,
         on_killed: Callable[[], None],
-        make_body: Callable[[OnTaskGaveUp], TopologyRuntime],
+        make_runtime: Callable[[OnTaskGaveUp], TopologyRuntime],
     ) -> None:
         self.name = name
         self.topology = topology
         self.config = config
         self.state = State.STARTING
         self._system = system
-        self._body = make_body(self._task_gave_up)
-        self.plan = self._body.plan
+        self._runtime = make_runtime(self._task_gave_up)
         self._on_killed = on_killed
         self._ended: asyncio.Future[None] = system.loop.create_future()
         self._end_task: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
-        self._failed_task = ""
-        self._failure_reported = False
-        self._drained = False
+        self._failure: _Failure | None = None
         self._at_once = self._finished = False
         self.problems: list[NotCompletedError] = []
         """Errors after a successful end, such as a sink that could not complete its output."""
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
+    @property
+    def plan(self) -> Plan:
+        """Its tasks, and the order of its components."""
+        return self._runtime.plan
+
     def metrics(self) -> TopologyMetrics:
         """Counters of every component (the acker is `__acker`); those of workers as last reported."""
-        return self._body.metrics()
+        return self._runtime.reports.metrics()
 
     def errors(self) -> list[ErrorReport]:
         """The last errors in user code, oldest first; `metrics()` counts all."""
-        return self._body.errors()
+        return self._runtime.reports.errors()
 
     def stalls(self) -> list[Stall]:
         """The last calls of user code that blocked the loop longer than `topology.stall.report.secs`, and where."""
-        return self._body.stalls()
+        return self._runtime.reports.stalls()
 
     @property
     def unreported_failure(self) -> bool:
         """Has the topology failed without a caller having received the error?"""
-        return self._failure is not None and not self._failure_reported
+        return self._failure is not None and not self._failure.reported
 
     def pending(self) -> dict[str, list[Any]]:
         """Spout component → ids of messages that are neither acked nor failed."""
-        return self._body.pending()
+        return self._runtime.reports.pending()
 
     def backpressure(self) -> Backpressure:
         """Fill of the bolts, overloaded bolts, paced spouts with the reason, and past events; as last reported.
 
         Components whose tasks have not moved for a while are shown as empty.
         """
-        return self._body.backpressure()
+        return self._runtime.reports.backpressure()
 
     def workers(self) -> list[WorkerStatus]:
         """The workers: pid, tasks, restarts. Empty if all tasks run in this process."""
-        return self._body.workers()
+        return self._runtime.reports.workers()
 
     @property
     def degraded(self) -> str:
         """Why the topology is degraded: a worker does not stay alive. Empty if it is not."""
-        return self._body.degraded
+        return self._runtime.reports.degraded
 
     async def results(self) -> dict[str, list[Any]]:
         """Component → what `result()` of each task returned; components that only return None are left out."""
         self._check_alive()
-        return await self._body.results()
+        return await self._runtime.results()
 
     # -- wait --------------------------------------------------------------------------------------------------------
 
@@ -128,7 +132,7 @@ class RunningTopology:
         `timeout_s`; TopologyFailedError if a component gave up; TopologyKilledError if it was killed.
         """
         async with asyncio.timeout(timeout_s):
-            await self._body.wait_quiet(finished=False, quiet_s=quiet_s, broken=self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(quiet_s=quiet_s), self._check_alive)
 
     async def wait_still(
         self, timeout_s: float | None = None, *, quiet_s: float = 1.0, until: Callable[[], bool] | None = None
@@ -138,14 +142,12 @@ class RunningTopology:
         They are then held by a bolt, or forgotten: something happens when it acks or fails them, or at their timeout.
         """
         async with asyncio.timeout(timeout_s):
-            await self._body.wait_quiet(
-                finished=False, held=True, until=until, quiet_s=quiet_s, broken=self._check_alive
-            )
+            await self._runtime.wait_quiet(IdleGoal(held=True, quiet_s=quiet_s, until=until), self._check_alive)
 
     async def wait_finished(self, timeout_s: float | None = None) -> None:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):
-            await self._body.wait_quiet(finished=True, quiet_s=0.0, broken=self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(finished=True), self._check_alive)
         self._finished = True
 
     async def wait_ended(self) -> None:
@@ -158,7 +160,7 @@ class RunningTopology:
     async def activate(self) -> None:
         """Activate the spouts. TopologyKilledError if `drain` has ended them."""
         self._check_alive()
-        if self._drained:
+        if self._runtime.mode == "ended":
             raise TopologyKilledError(f"topology {self.name!r} was drained: its spouts have ended; submit it again")
         self._set_active(True)
 
@@ -179,7 +181,7 @@ class RunningTopology:
         if problems := retention_problems(self.topology, changed):
             raise ConfigError(*problems)
         self.config = changed
-        await self._body.update(self.config)
+        await self._runtime.update(self.config)
         return self.config
 
     async def drain(self, timeout_s: float | None = None) -> None:
@@ -190,18 +192,17 @@ class RunningTopology:
         """
         self._check_alive()
         self.state = State.INACTIVE
-        self._drained = True
-        self._body.end_spouts()
+        self._runtime.set_mode("ended")
         async with asyncio.timeout(timeout_s):
-            await self._body.wait_quiet(finished=False, quiet_s=0.0, broken=self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(), self._check_alive)
 
     async def kill(self, wait_s: float | None = None) -> None:
         """Deactivate, let what is under way finish for at most `wait_s` (default: the message timeout), then stop.
 
         `wait_s=0` stops at once, also if an earlier call still waits; otherwise killing twice waits for the first.
         """
-        if self.state is State.FAILED:
-            self._failure_reported = True  # a caller that kills it can ask why
+        if self._failure is not None and self.state is State.FAILED:
+            self._failure.reported = True  # a caller that kills it can ask why
         await self.end(wait_s)
 
     # -- for the cluster ---------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class RunningTopology:
     async def start(self) -> None:
         """Start the tasks; returns when every component is prepared or open, or raises TopologyFailedError."""
         try:
-            await self._body.start(self._ended)
+            await self._runtime.start(self._ended)
             self._check_alive()
         except BaseException:
             await self.end(0)
@@ -228,8 +229,8 @@ class RunningTopology:
             self._end_task = self._system.guard(self._end(wait_s), name=f"kill {self.name}")
         elif wait_s <= 0 and not self._end_task.done():
             self._at_once = True
-            self._body.abort()
-            self._body.wake()
+            self._runtime.abort()
+            self._runtime.wake()
         await asyncio.shield(self._end_task)
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -237,26 +238,26 @@ class RunningTopology:
     async def _end(self, wait_s: float) -> None:
         try:
             if not self._at_once:
-                self._body.end_spouts()
+                self._runtime.set_mode("ended")
                 await self._drain(wait_s)
             if self._at_once:
-                await self._body.kill()
+                await self._runtime.kill()
                 return
-            whole = self._finished and self._failure is None and is_whole(self._body.metrics())
-            await self._body.stop()
+            whole = self._finished and self._failure is None and is_whole(self._runtime.reports.metrics())
+            await self._runtime.stop()
             if whole and self._failure is None:
                 self.problems += await complete(self.name, self.topology.components.values())
         finally:  # also when cancelled: then the cluster ends, and kills the rest
-            self._body.abort()
+            self._runtime.abort()
             self._over()
             self._on_killed()
 
     async def _drain(self, wait_s: float) -> None:
         try:
             async with asyncio.timeout(wait_s):
-                await self._body.wait_quiet(finished=False, quiet_s=0.0, broken=self._check_drain)
+                await self._runtime.wait_quiet(IdleGoal(), self._check_drain)
         except TimeoutError:
-            left = self._body.metrics().pending
+            left = self._runtime.reports.metrics().pending
             log.warning("topology %s: killed with %d messages pending after %g s", self.name, left, wait_s)
         except _DrainEndedError:
             log.warning("topology %s: killed while it drained", self.name)
@@ -264,29 +265,29 @@ class RunningTopology:
     def _task_gave_up(self, path: str, error: BaseException) -> None:
         if self._failure is not None:
             return
-        self._failure = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
-        self._failed_task = path.rpartition("/")[2]
-        log.error("topology %s failed: %s gave up: %s", self.name, self._failed_task, describe(self._failure))
+        cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
+        self._failure = _Failure(path.rpartition("/")[2], cause)
+        log.error("topology %s failed: %s gave up: %s", self.name, self._failure.task, describe(cause))
         if self.state is not State.KILLED:
             self.state = State.FAILED
-        self._body.end_spouts()
+        self._runtime.set_mode("ended")
         self._over()
 
     def _over(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
-        self._body.wake()
+        self._runtime.wake()
 
     def _set_active(self, active: bool) -> None:
         self.state = State.ACTIVE if active else State.INACTIVE
-        self._body.set_active(active)
+        self._runtime.set_mode("active" if active else "inactive")
 
     @property
     def _task_set(self) -> TaskSet:
         """For tests and simulations: the tasks, if they are here."""
-        if not isinstance(self._body, LocalRuntime):
+        if not isinstance(self._runtime, LocalRuntime):
             raise AttributeError(f"the tasks of {self.name} are in other processes")
-        return self._body.task_set
+        return self._runtime.task_set
 
     def _check_alive(self) -> None:
         self._check_not_failed()
@@ -294,16 +295,26 @@ class RunningTopology:
             raise TopologyKilledError(f"topology {self.name!r} was killed")
 
     def _check_not_failed(self) -> None:
-        if self._failure is not None:
-            self._failure_reported = True
+        failure = self._failure
+        if failure is not None:
+            failure.reported = True
             raise TopologyFailedError(
-                f"topology {self.name!r} failed: {self._failed_task} was given up (it failed more often than "
-                f"topology.restart.max allows, or cannot be called again); its last error: {describe(self._failure)}"
-            ) from self._failure
+                f"topology {self.name!r} failed: {failure.task} was given up (it failed more often than "
+                f"topology.restart.max allows, or cannot be called again); its last error: {describe(failure.error)}"
+            ) from failure.error
 
     def _check_drain(self) -> None:
         if self._at_once or self._failure is not None:
             raise _DrainEndedError
+
+
+@dataclass(slots=True)
+class _Failure:
+    """The task that has failed for good, and its last error. `reported`: has a caller received it?"""
+
+    task: str
+    error: BaseException
+    reported: bool = False
 
 
 class _DrainEndedError(Exception):

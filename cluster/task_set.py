@@ -89,7 +89,7 @@ class TaskSet:
         self.bolts: list[BoltTask] = []
         self._name = name
         self._hosting = hosting
-        self._topology = topology
+        self.topology = topology
         self._config = config
         self._system = system
         self._wire = wire
@@ -160,7 +160,7 @@ class TaskSet:
             async with asyncio.timeout(limit_s):
                 for stage in stages:
                     await self._stop([self.refs[task_id] for task_id in stage if task_id in self.refs])
-                if self._root is not None and self._topology.resources:
+                if self._root is not None and self.topology.resources:
                     await self._stop([self._root])
         except TimeoutError:
             late = ", ".join(ref.path.rpartition("/")[2] for ref in self.refs.values() if ref.is_alive) or "resources"
@@ -185,7 +185,7 @@ class TaskSet:
     def update(self, config: Config) -> None:
         """Change the settings, which are already checked."""
         self._config = config
-        self.configs = {c: component_config(config, spec.config) for c, spec in self._topology.components.items()}
+        self.configs = {c: component_config(config, spec.config) for c, spec in self.topology.components.items()}
         for spout in self.spouts:
             update_spout(spout, self.configs[spout.task.component])
         for bolt in self.bolts:

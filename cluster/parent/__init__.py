@@ -1,9 +1,10 @@
 """The process that runs one topology on workers.
 
-distributed_runtime.py is the topology as one runtime: it places tasks, starts them in order and asks all workers
-(worker_queries.py) how they are. worker_handle.py is one worker as its parent handles it, worker_life.py (pure) what
-is known of it; worker_group.py is what they report to. worker_registry.py is where workers come from and report; a
-process_backend.py starts them. assignment.py is what is to run, load_errors.py what workers could not do, as errors.
+distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed;
+start_order.py the steps in which its workers start; changes.py how callers wait for them. worker_queries.py asks all
+workers how they are. worker_handle.py is one worker as its parent handles it, worker_process.py one process of it,
+worker_life.py (pure) when it is started and killed; reports.py what the workers have reported. worker_registry.py is
+where workers come from; a process_backend.py starts them. load_errors.py is what workers could not do, as errors.
 """
 
 from __future__ import annotations

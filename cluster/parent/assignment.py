@@ -1,12 +1,17 @@
-"""Assignment: a topology that is to run on workers."""
+"""Assignment: a topology that is to run on workers. Deployment: the same with its plan and placement decided."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from ...topology import Config
+from ...topology import Config, Plan, Topology, make_plan
+from ..fingerprint import code_of, fingerprint
+from ..messages import LoadTopology
+from ..scheduler import place, tasks_on_driver
+from ..worker.service import shape_of
 from .worker_life import LifeTimings
+from .worker_registry import WorkerRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,51 @@ class Assignment:
     workers: int = 1
     remote_workers: int = 0
     timings: LifeTimings = field(default_factory=LifeTimings)
+
+
+@dataclass(slots=True)
+class Deployment:
+    """A topology placed on workers. `placement`: task → worker; `code`: the topology's modules (see fingerprint).
+
+    `config` changes when settings are updated: a worker that starts later has them from its start.
+    """
+
+    name: str
+    topology: Topology
+    config: Config
+    assignment: Assignment
+    plan: Plan
+    workers: tuple[str, ...]
+    placement: dict[int, str]
+    code: dict[str, str]
+
+    @classmethod
+    def make(
+        cls, registry: WorkerRegistry, name: str, topology: Topology, config: Config, assignment: Assignment
+    ) -> Self:
+        """Allocate the workers and place the tasks. ValueError if there are too few remote workers."""
+        plan = make_plan(topology, config)
+        on_driver = bool(tasks_on_driver(topology, plan))
+        infos = registry.allocate(assignment.workers, assignment.remote_workers, on_driver=on_driver)
+        placement = place(topology, plan, infos)
+        workers = tuple(info.name for info in infos)
+        return cls(name, topology, config, assignment, plan, workers, placement, code_of(assignment.target))
+
+    def tasks_of(self, worker: str) -> tuple[int, ...]:
+        """The tasks of a worker."""
+        return tuple(task for task, placed_on in self.placement.items() if placed_on == worker)
+
+    def load_command(self) -> LoadTopology:
+        """The command to load the topology, with the settings of now."""
+        return LoadTopology(
+            name=self.name,
+            target=self.assignment.target,
+            arguments=self.assignment.arguments,
+            config=settings_of(self.config),
+            placement=dict(self.placement),
+            shape=shape_of(self.topology),
+            code=fingerprint(self.code),
+        )
 
 
 def settings_of(config: Config) -> dict[str, Any]:

@@ -19,7 +19,6 @@ import logging
 from typing import Any
 
 from ...actors import AskFailedError, AskTimeoutError
-from ...metrics import TaskMetrics
 from ...runtime import AiostormError, Child, SpawnError
 from ...transport import PeerLostError
 from ..errors import WorkerError
@@ -27,8 +26,7 @@ from ..messages import (
     CONTROL,
     SETUP,
     CommandFailed,
-    Finish,
-    GetStatus,
+    Connect,
     Open,
     PeerDied,
     PeerEnded,
@@ -41,9 +39,12 @@ from ..messages import (
     WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
+from .assignment import Deployment
 from .load_errors import command_error
-from .worker_group import WorkerGroup
+from .reports import WorkerReports
+from .start_order import StartOrder
 from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
+from .worker_process import WorkerEvents, WorkerProcess
 from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
@@ -53,46 +54,48 @@ class WorkerHandle:
     """One worker of a topology."""
 
     def __init__(
-        self, name: str, tasks: tuple[int, ...], registry: WorkerRegistry, group: WorkerGroup, timings: LifeTimings
+        self, name: str, registry: WorkerRegistry, deployment: Deployment, order: StartOrder, events: WorkerEvents
     ) -> None:
         self.name = name
-        self.tasks = tasks
-        self.life = WorkerLife(timings, awaited=registry.is_remote(name))
-        self._timings = timings
+        self.life = WorkerLife(deployment.assignment.timings, awaited=registry.is_remote(name))
+        self.reports = WorkerReports()
         self.pid = 0
-        self.address = ""
-        self.node = ""
-        self.works = False
-        self.metrics: dict[int, TaskMetrics] = {}
-        self.pending: dict[str, tuple[Any, ...]] = {}
-        self._base: dict[int, TaskMetrics] = {}
+        self.node = ""  # its machine
         self._registry = registry
-        self._group = group
-        self._clock = registry.system.clock
-        self._child: Child | None = None
-        self._joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
+        self._deployment = deployment
+        self._order = order
+        self._events = events
+        self._process = WorkerProcess()
         self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._errors = self._stalls = self._events = 0
-        self._mode = ""  # the last one sent
-        self._poll_now = asyncio.Event()  # set: poll now
-        self._living: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
 
-    # -- for the worker group ------------------------------------------------------------------------------------------
+    # -- for the runtime -----------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> WorkerStatus:
         """The status for people to read."""
-        return WorkerStatus(self.name, self.pid, self.life.phase, self.tasks, self.life.restarts, self.life.degraded)
+        life, tasks = self.life, self._deployment.tasks_of(self.name)
+        return WorkerStatus(self.name, self.pid, life.phase, tasks, life.restarts, life.degraded)
 
     @property
     def mode(self) -> str:
         """The mode of its spouts."""
-        return self._group.mode
+        return self._events.mode
+
+    @property
+    def works(self) -> bool:
+        """Do its tasks run?"""
+        return self._process.works
+
+    @property
+    def is_absent(self) -> bool:
+        """Does the parent wait for a user to start it?"""
+        return self.life.is_absent
 
     def begin(self) -> None:
         """Start the worker and keep it alive."""
         self._registry.attach(self.name, self)
-        self._living = self._registry.system.guard(self._run(), name=f"life of {self.name}")
+        self._running = self._registry.system.guard(self._run(), name=f"life of {self.name}")
 
     async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Any:
         """Ask an actor of the worker. WorkerError if the worker has ended or ends meanwhile."""
@@ -101,143 +104,136 @@ class WorkerHandle:
         except PeerLostError as error:
             raise WorkerError(f"{self.name} has ended") from error
 
-    def set_mode(self, mode: str) -> None:
+    def send_mode(self) -> None:
         """Send the mode of its spouts now if the worker runs; otherwise it is sent when it does."""
-        if self.works and mode != self._mode:
-            self._poll_now.set()
+        if self.works and self.mode != self._process.mode:
+            self._process.poll_now.set()
 
     async def notify(self, news: PeerEnded | PeerDied | UpdateConfig) -> None:
         """Send the end of another worker, or settings; returns when the worker has answered, or cannot."""
-        if self._child is not None and self._joined.done():
+        if self._process.has_joined:
             await self._notify(news)
 
     def peer_restarted(self, peer: str, address: str) -> None:
         """Send the worker the new address of a restarted peer."""
-        if self._child is not None:
+        if self._process.child is not None:
             self._registry.system.guard(self._notify(PeerRestarted(peer, address)), name=f"notify {self.name}")
 
-    async def finish(self, limit_s: float, *, at_once: bool) -> None:
-        """End the worker; returns when it has ended."""
-        self.life.stop(self._clock.monotonic(), max(limit_s + self._timings.shutdown_s, self._timings.stop_limit_s))
-        self._wake()
-        if self._child is not None and self._joined.done():
-            try:
-                order = Finish(at_once, self._errors, self._stalls, self._events)
-                self._on_status(await self.ask(SETUP, order, timeout_s=limit_s))
-                self._release()
-            except AiostormError as error:
-                log.warning("%s did not end in order: %s", self.name, error)
-                self.kill()
-        else:
-            self.kill()
-        try:
-            async with asyncio.timeout(self._timings.shutdown_s):
-                await self._wait_over()
-        except TimeoutError:
-            log.warning("%s did not end within %g s: it is killed", self.name, self._timings.shutdown_s)
-            self.kill()
-            await self._wait_over()
+    async def poll(self) -> None:
+        """Ask the worker for its status now."""
+        self._on_status(await self.ask(CONTROL, self.reports.status_command(pending=True), timeout_s=10.0))
 
     async def replace(self, limit_s: float) -> None:
         """End its process in order, so that another one is started."""
+        await self._end_in_order(limit_s, at_once=False)
+
+    async def finish(self, limit_s: float, *, at_once: bool) -> None:
+        """End the worker; returns when it has ended."""
+        timings = self._timings
+        self.life.stop(self._now_s(), max(limit_s + timings.shutdown_s, timings.stop_limit_s))
+        self._wake()
+        if not self._process.has_joined or not await self._end_in_order(limit_s, at_once=at_once):
+            self.kill()
         try:
-            order = Finish(False, self._errors, self._stalls, self._events)
-            self._on_status(await self.ask(SETUP, order, timeout_s=limit_s))
-            self._release()
-        except AiostormError as error:
-            log.warning("%s did not end in order: %s", self.name, error)
+            async with asyncio.timeout(timings.shutdown_s):
+                await self._wait_over()
+        except TimeoutError:
+            log.warning("%s did not end within %g s: it is killed", self.name, timings.shutdown_s)
+            self.kill()
+            await self._wait_over()
 
     def kill(self) -> None:
         """Kill the worker."""
-        self.life.stop(self._clock.monotonic())
+        self.life.stop(self._now_s())
         self._wake()
-        if self._child is not None:
-            self._child.kill()
+        self._process.kill()
 
     # -- WorkerListener ------------------------------------------------------------------------------------------------
 
     def on_joined(self, joined: WorkerJoined) -> None:
-        if not self._joined.done():
+        if not self._process.joined.done():
             self.pid = joined.pid
-            self._announce(self.life.joined(self._clock.monotonic()))
+            self._log(self.life.joined(self._now_s()))
             self._wake()
-            self._joined.set_result(joined)
+            self._process.joined.set_result(joined)
 
     def on_alive(self) -> None:
-        self.life.alive(self._clock.monotonic())
+        self.life.alive(self._now_s())
 
     def on_task_gave_up(self, report: TaskGaveUp) -> None:
-        self._group.on_task_gave_up(self, report)
+        self._events.on_task_gave_up(self.name, report)
 
     def on_leaving(self, report: WorkerLeaving) -> None:
-        self._group.on_leaving(self, report.within_s)
+        self._events.on_leaving(self.name, report.within_s)
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        decisions = self.life.begin(self._clock.monotonic())
+        decisions = self.life.begin(self._now_s())
         try:
             while True:
-                self._announce(decisions)
+                self._log(decisions)
                 if Spawn() in decisions:
                     decisions = await self._run_process()
                 elif self.life.phase is Phase.ENDED:
                     return
                 else:
                     await self._wait()
-                    decisions = self.life.tick(self._clock.monotonic())
+                    decisions = self.life.tick(self._now_s())
         finally:
             self._registry.detach(self.name)
 
     async def _run_process(self) -> list[Decision]:
         """Run one process, from its start to its end."""
         system = self._registry.system
-        loop = asyncio.get_running_loop()
-        self._joined, self._mode = loop.create_future(), ""
+        process = self._process = WorkerProcess()
         try:
-            child = self._child = await self._registry.spawn(self.name, self._group.target)
+            child = process.child = await self._registry.spawn(self.name, self._deployment.assignment.target)
         except AiostormError as error:
             log.error("%s: %s", self.name, error)
             if not isinstance(error, SpawnError):  # starting it again would fail, too
-                self._group.on_failed(error)
-            return self.life.exited(self._clock.monotonic(), str(error))
+                self._events.on_failed(error)
+            return self.life.exited(self._now_s(), str(error))
         self.pid = child.pid
         if self.life.phase is Phase.STOPPING:  # it was stopped while it started
             child.kill()
         ended = system.guard(child.wait(), name=f"{self.name}: process")
-        work = system.guard(self._work(), name=f"{self.name}: work")
-        why = ""
+        work = system.guard(self._work(process), name=f"{self.name}: work")
         try:
-            while not ended.done():
-                due_s = await self._wait(ended)
-                now_s = self._clock.monotonic()
-                if due_s is not None and now_s - due_s > self._timings.stall_s:  # 3
-                    self.life.alive(now_s)
-                decisions = [] if ended.done() else self.life.tick(now_s)
-                for kill in [d for d in decisions if isinstance(d, Kill)]:
-                    log.warning("%s (pid %d) is killed: %s", self.name, self.pid, kill.reason)
-                    why = kill.reason
-                    child.kill()
-                self._announce(decisions)
+            killed = await self._watch(child, ended)
         finally:
             if not ended.done():
                 child.kill()
-            self._on_process_end()
+            self._on_process_end(process)
             await cancelled(work)
-        return self._ended(ended.result(), why)
+        return self._process_ended(ended.result(), killed)
 
-    def _on_process_end(self) -> None:
+    async def _watch(self, child: Child, ended: asyncio.Task[int]) -> str:
+        """Returns when the process has ended; if it was killed from here, with the reason."""
+        reason = ""
+        while not ended.done():
+            due_s = await self._wait(ended)
+            now_s = self._now_s()
+            if due_s is not None and now_s - due_s > self._timings.stall_s:  # 3
+                self.life.alive(now_s)
+            decisions = [] if ended.done() else self.life.tick(now_s)
+            for kill in [d for d in decisions if isinstance(d, Kill)]:
+                log.warning("%s (pid %d) is killed: %s", self.name, self.pid, kill.reason)
+                reason = kill.reason
+                child.kill()
+            self._log(decisions)
+        return reason
+
+    def _on_process_end(self, process: WorkerProcess) -> None:
         life = self._registry.life(self.name)
-        self._child = None
-        self.works = False
+        process.child = None
+        process.works = False
         self._registry.on_lost(self.name, life)
-        self._group.on_died(self, life)
+        self._events.on_process_ended(self.name, life)
 
-    def _ended(self, code: int, why: str) -> list[Decision]:
-        times = [task.time for task in self.metrics.values() if task.time is not None]
-        lost = sum(time.live for time in times if not time.buffered)  # buffered tuples are replayed
-        self._keep_counts()
-        reason = why or (f"signal {-code}" if code < 0 else f"exit code {code}")
+    def _process_ended(self, code: int, killed: str) -> list[Decision]:
+        lost = self.reports.process_ended()
+        reason = killed or (f"signal {-code}" if code < 0 else f"exit code {code}")
         if self.life.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, reason)
         if lost:
@@ -247,105 +243,115 @@ class WorkerHandle:
                 self.name,
                 lost,
             )
-        return self.life.exited(self._clock.monotonic(), reason)
+        return self.life.exited(self._now_s(), reason)
 
-    async def _work(self) -> None:
+    # -- one process: set up and polled --------------------------------------------------------------------------------
+
+    async def _work(self, process: WorkerProcess) -> None:
         """Set the worker up, then poll it while it lives."""
         try:
-            joined = await self._joined
+            joined = await process.joined
             self.node = joined.node
-            await self._set_up()
+            await self._set_up(process)
         except (WorkerError, AskTimeoutError) as error:
             log.debug("%s: %s", self.name, error)  # its end is about to be noticed
         except AskFailedError as error:
-            self._group.on_failed(WorkerError(f"{self.name} failed: {error}"))
+            self._events.on_failed(WorkerError(f"{self.name} failed: {error}"))
         except AiostormError as error:
-            self._group.on_failed(error)
+            self._events.on_failed(error)
 
-    async def _set_up(self) -> None:
-        group = self._group
-        failed = await self.ask(SETUP, group.load_command(self))
-        if isinstance(failed, CommandFailed):
-            group.on_failed(command_error(self.name, failed, group.code))
+    async def _set_up(self, process: WorkerProcess) -> None:
+        if self._has_failed(await self.ask(SETUP, self._deployment.load_command())):
             return
-        self.life.ready(self._clock.monotonic())
+        self.life.ready(self._now_s())
         self._wake()  # its deadline is earlier now
-        polling = self._registry.system.guard(self._poll(), name=f"{self.name}: poll")
+        polling = self._registry.system.guard(self._poll(process), name=f"{self.name}: poll")
         try:
-            await self._start_tasks()
+            await self._start_tasks(process)
             await polling
         finally:
             await cancelled(polling)
 
-    async def _start_tasks(self) -> None:
-        group = self._group
-        await group.wait_for_step(self, "loaded")
-        await group.wait_for_turn(self)
-        address = await self.ask(SETUP, group.connect_command(self))
-        if isinstance(address, CommandFailed):
-            group.on_failed(command_error(self.name, address, group.code))
+    async def _start_tasks(self, process: WorkerProcess) -> None:
+        order = self._order
+        await order.reach_with_all(self.name, "loaded")
+        await order.wait_for_turn(self.name)
+        address = await self.ask(SETUP, self._connect_command())
+        if self._has_failed(address):
             return
-        self.address = address
         self._registry.set_address(self.name, address)
-        group.on_connected(self)
+        order.reach(self.name, "connected")
+        self._events.on_connected(self.name)
         gave_up = await self.ask(SETUP, Prepare())
         if gave_up is None:
-            await group.wait_for_step(self, "prepared")
+            await order.reach_with_all(self.name, "prepared")
             gave_up = await self.ask(SETUP, Open())
         if gave_up is not None:
-            group.on_task_gave_up(self, gave_up)
+            self._events.on_task_gave_up(self.name, gave_up)
             return
-        self.works = True
-        self.set_mode(group.mode)
-        group.on_ready(self)
+        process.works = True
+        self.send_mode()
+        order.reach(self.name, "ready")
 
-    async def _poll(self) -> None:
+    async def _poll(self, process: WorkerProcess) -> None:
         polls = 0
         while True:
             try:
-                self._poll_now.clear()
-                self._mode = self._group.mode if self.works else ""
-                with_pending = polls % 4 == 0 or self._mode != "active"
-                command = GetStatus(self._errors, self._stalls, self._events, pending=with_pending, mode=self._mode)
+                process.poll_now.clear()
+                process.mode = self.mode if process.works else ""
+                with_pending = polls % 4 == 0 or process.mode != "active"
+                command = self.reports.status_command(pending=with_pending, mode=process.mode)
                 self._on_status(await self.ask(CONTROL, command, timeout_s=10.0))
-                self.life.alive(self._clock.monotonic())
+                self.life.alive(self._now_s())
             except AskTimeoutError:
-                continue  # its lease decides whether it lives whether it lives
+                continue  # its lease decides whether it lives
             except WorkerError:
                 return
             polls += 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timings.monitor_s):
-                    await self._poll_now.wait()
+                    await process.poll_now.wait()
 
-    async def poll(self) -> None:
-        """Ask the worker for its status now."""
-        command = GetStatus(self._errors, self._stalls, self._events, pending=True)
-        self._on_status(await self.ask(CONTROL, command, timeout_s=10.0))
+    # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _release(self) -> None:
-        """The process ends by itself now; the end of a remote process is not reported, so assume it."""
-        if self._child is not None and self._registry.is_remote(self.name):
-            self._child.terminate()
+    @property
+    def _timings(self) -> LifeTimings:
+        return self._deployment.assignment.timings
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    def _now_s(self) -> float:
+        return self._registry.system.clock.monotonic()
+
+    def _connect_command(self) -> Connect:
+        addresses: dict[str, str | None] = {
+            peer: self._registry.address_of(peer) if self._order.is_dialled(peer, self.name) else None
+            for peer in self._deployment.workers
+            if peer != self.name
+        }
+        return Connect(addresses, self._events.nodes())
+
+    def _has_failed(self, answer: object) -> bool:
+        """Is this answer an error? Then it is reported."""
+        if isinstance(answer, CommandFailed):
+            self._events.on_failed(command_error(self.name, answer, self._deployment.code))
+            return True
+        return False
+
+    async def _end_in_order(self, limit_s: float, *, at_once: bool) -> bool:
+        """Ask the process to end; False if it does not answer in order."""
+        try:
+            self._on_status(await self.ask(SETUP, self.reports.finish_command(at_once=at_once), timeout_s=limit_s))
+        except AiostormError as error:
+            log.warning("%s did not end in order: %s", self.name, error)
+            return False
+        if self._process.child is not None and self._registry.is_remote(self.name):
+            self._process.child.terminate()  # the end of a remote process is not reported: assume it
+        return True
 
     def _on_status(self, report: StatusReport) -> None:
-        for task in report.tasks:
-            base = self._base.get(task.task_id)
-            self.metrics[task.task_id] = task if base is None else task.after(base)
-        if report.pending or not any(task.pending for task in report.tasks):
-            self.pending = dict(report.pending)
-        if report.error_count > self._errors or report.stall_count > self._stalls or report.pressure is not None:
-            self._group.on_status(self, report)
-        self._errors, self._stalls, self._events = report.error_count, report.stall_count, report.event_count
+        if self.reports.take(report):
+            self._events.on_news(report)
 
-    def _keep_counts(self) -> None:
-        self._base = {task: metrics.ended() for task, metrics in self.metrics.items()}
-        self._errors = self._stalls = self._events = 0
-        self.metrics.update(self._base)
-
-    def _announce(self, decisions: list[Decision]) -> None:
+    def _log(self, decisions: list[Decision]) -> None:
         for decision in decisions:
             if isinstance(decision, Degraded):
                 log.error("%s is degraded: %s; it is started again", self.name, decision.reason)
@@ -361,7 +367,7 @@ class WorkerHandle:
     async def _wait(self, *until: asyncio.Task[int]) -> float | None:
         """Wait for an event, or the deadline of the life, which is returned."""
         due_s = self.life.due_s
-        timeout_s = None if due_s is None else max(0.0, due_s - self._clock.monotonic())
+        timeout_s = None if due_s is None else max(0.0, due_s - self._now_s())
         self._woken = asyncio.get_running_loop().create_future()
         waited: set[asyncio.Future[Any]] = {self._woken, *until}
         await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -373,8 +379,8 @@ class WorkerHandle:
             self._woken.set_result(None)
 
     async def _wait_over(self) -> None:
-        if self._living is not None:
-            await asyncio.wait((self._living,))
+        if self._running is not None:
+            await asyncio.wait((self._running,))
 
 
 async def cancelled(*tasks: asyncio.Future[Any]) -> None:

@@ -106,8 +106,9 @@ class WorkerLife:
         """Why it is degraded; empty if it is not."""
         self.is_missed = False
         """Is it degraded because it has not joined?"""
+        self.is_absent = False
+        """Is it a remote worker that has not joined yet?"""
         self._awaited = awaited
-        self._absent = False
         self._timings = timings or LifeTimings()
         self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
         self._stop_limit_s = self._timings.stop_limit_s
@@ -129,9 +130,9 @@ class WorkerLife:
 
     def joined(self, now_s: float) -> list[Decision]:
         """The remote worker has joined."""
-        if self.phase is not Phase.STARTING or not self._absent:
+        if self.phase is not Phase.STARTING or not self.is_absent:
             return []
-        self._absent = False
+        self.is_absent = False
         self._due_s = now_s + self._timings.start_limit_s
         if not self.is_missed:
             return []
@@ -191,7 +192,7 @@ class WorkerLife:
             case Phase.BACKOFF:
                 self.restarts += 1
                 return decisions + self._spawn(now_s)
-            case Phase.STARTING if self._absent:
+            case Phase.STARTING if self.is_absent:
                 self._due_s = None
                 if not self.degraded:
                     self.is_missed, self.degraded = True, f"it has not joined for {timings.start_limit_s:g} s"
@@ -208,7 +209,7 @@ class WorkerLife:
     def _spawn(self, now_s: float) -> list[Decision]:
         self.phase = Phase.STARTING
         self._killed = self._too_slow = False
-        self._absent = self._awaited
+        self.is_absent = self._awaited
         self._due_s = now_s + self._timings.start_limit_s
         return [Spawn()]
 

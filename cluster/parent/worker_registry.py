@@ -242,6 +242,10 @@ class WorkerRegistry:
         """The address at which a worker and its next processes listen."""
         self._addresses[name] = address
 
+    def address_of(self, name: str) -> str:
+        """The last address of a worker; empty if it has had none."""
+        return self._addresses.get(name, "")
+
     def last_lines(self, name: str) -> list[str]:
         """The last lines that a worker has printed."""
         return self._log.last(name)

@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
-from ...backpressure import Backpressure
 from ...runtime import LIVENESS
 from ...tasks import describe
 from ...topology import Config, ConfigError, Topology, TopologyError
@@ -31,6 +30,8 @@ from ...transport import UnsendableError, pack_value
 from ..distributed_idle import IdleReport
 from ..fingerprint import code_of, fingerprint
 from ..hosting import Hosting
+from ..idle_detection import IdleGoal
+from ..local_runtime import LocalRuntime
 from ..messages import (
     CODE_DIFFERS,
     PIECE_BYTES,
@@ -53,7 +54,6 @@ from ..messages import (
     UpdateConfig,
 )
 from ..node_router import NodeRouter
-from ..runtimes import LocalRuntime
 from ..targets import TargetError, is_named, load_topology
 
 MAX_PENDING_SHOWN: Final = 1000
@@ -110,7 +110,6 @@ class WorkerService:
         self.loading = False
         self._failed: asyncio.Future[None] = system.loop.create_future()
         self._given_up: TaskGaveUp | None = None
-        self.mode = "inactive"
         self.commands_received = 0
         """Counts the commands of the parent: signs of life."""
         self.results: dict[int, bytes] = {}
@@ -223,32 +222,25 @@ class WorkerService:
 
     def status(self, order: GetStatus) -> StatusReport:
         """Set the mode, and report the status."""
-        if order.mode:
-            self.set_mode(order.mode)
-        part = self.part
-        if part is None:
+        self._set_mode(order.mode)
+        if self.part is None:
             return StatusReport()
-        tasks = tuple(task for component in part.metrics().values() for task in component.tasks)
-        count, stall_count = part.task_set.errors.count, part.stall_count
+        reports = self.part.reports
+        tasks = tuple(task for component in reports.metrics().values() for task in component.tasks)
+        pressure = None
+        if self.part.task_set.master is not None:
+            view = reports.backpressure()
+            pressure = replace(view, events=_last(view.events, reports.event_count - order.events))
         return StatusReport(
             tasks,
-            _last(part.errors(), count - order.errors),
-            count,
-            _last(part.stalls(), stall_count - order.stalls),
-            stall_count,
+            _last(reports.errors(), reports.error_count - order.errors),
+            reports.error_count,
+            _last(reports.stalls(), reports.stall_count - order.stalls),
+            reports.stall_count,
             self._pending() if order.pending else {},
-            *self._pressure(part, order.events),
+            pressure,
+            reports.event_count,
         )
-
-    def set_mode(self, mode: str) -> None:
-        """Activate, deactivate or end the spouts."""
-        if mode == self.mode or self.part is None:
-            return
-        self.mode = mode
-        if mode == "ended":
-            self.part.end_spouts()
-        else:
-            self.part.set_active(mode == "active")
 
     async def update(self, order: UpdateConfig) -> None:
         """Apply settings, or keep them for tasks that are not made yet."""
@@ -273,23 +265,27 @@ class WorkerService:
 
     def idle_report(self, order: GetIdleReport) -> IdleReport:
         """Set the mode, and report whether there is work here."""
-        self.set_mode(order.mode)
+        self._set_mode(order.mode)
         part = self.part
         if part is None:
             return IdleReport(self.worker, self.life, quiet=False)
-        quiet = part.is_quiet_now(finished=order.finished, held=order.held, quiet_s=order.quiet_s)
+        goal = IdleGoal(order.finished, order.held, order.quiet_s, away=order.away)
         exchange = part.task_set.exchange
-        sent, received = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
-        return IdleReport(self.worker, self.life, quiet, part.activity, sent, received)
+        counts = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
+        sent, received = ({p: n for p, n in count.items() if p not in order.away} for count in counts)
+        return IdleReport(self.worker, self.life, part.is_quiet_now(goal), part.reports.activity, sent, received)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _pressure(self, part: LocalRuntime, known: int) -> tuple[Backpressure | None, int]:
-        master = part.task_set.master
-        if master is None:
-            return None, 0
-        view = master.view()
-        return replace(view, events=_last(view.events, master.event_count - known)), master.event_count
+    def _set_mode(self, mode: str) -> None:
+        match mode:
+            case "":  # unchanged
+                return
+            case "active" | "inactive" | "ended":
+                if self.part is not None:
+                    self.part.set_mode(mode)
+            case _:
+                raise ValueError(f"spouts have no such mode: {mode!r:.50}")
 
     def _have(self) -> LocalRuntime:
         if self.part is None:
@@ -299,7 +295,7 @@ class WorkerService:
     def _pending(self) -> Mapping[str, tuple[Any, ...]]:
         shown: dict[str, tuple[Any, ...]] = {}
         left, left_bytes = MAX_PENDING_SHOWN, MAX_REPORT_BYTES
-        for component, ids in (self.part.pending() if self.part is not None else {}).items():
+        for component, ids in (self.part.reports.pending() if self.part is not None else {}).items():
             found: list[Any] = []
             for message_id in ids[:left]:
                 shown_id, size_bytes = _sendable(message_id)

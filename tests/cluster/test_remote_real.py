@@ -88,6 +88,5 @@ def test_user_code_may_hold_the_loop_of_a_worker_that_is_started_by_hand(tmp_pat
                 await running.wait_finished(100)
                 assert [w.restarts for w in running.workers()] == [0, 0]
                 assert sorted(written(folder)) == list(range(50))
-                await running.kill()  # with its worker: without one, the end waits for the message timeout
 
     asyncio.run(run())

@@ -311,3 +311,19 @@ def test_the_next_remote_worker_of_a_name_may_listen_on_another_address() -> Non
         assert set(Sum.seen) == set(ALL)
 
     with_workers(story, workers=1, remote=2)
+
+
+def test_the_end_of_a_finished_topology_does_not_wait_for_a_remote_worker_that_has_left() -> None:
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        remote = backend.by_hand("remote-1")
+        remote.start()
+        running = await submit(cluster)
+        await running.wait_finished(60)
+        remote.kill("is killed by the test")
+        await world.until(lambda: running.workers()[1].phase != "RUNNING", 20, "its end is noticed")
+        began_s = world.now_s
+        await running.kill()
+        assert world.now_s - began_s < 2.0
+        assert running.metrics()["numbers"].acked == COUNT
+
+    with_workers(story, workers=1, remote=1)

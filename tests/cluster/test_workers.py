@@ -198,10 +198,10 @@ def test_a_delayed_command_does_not_stay_the_last_one() -> None:
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
-        body = running._body
-        assert isinstance(body, DistributedRuntime)
+        runtime = running._runtime
+        assert isinstance(runtime, DistributedRuntime)
         late = GetIdleReport("inactive", finished=False, held=False, quiet_s=0.0)
-        for worker_handle in body.worker_handles.values():
+        for worker_handle in runtime.worker_handles.values():
             await worker_handle.ask(CONTROL, late)
         await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
         await running.kill()
@@ -212,10 +212,10 @@ def test_a_delayed_command_does_not_stay_the_last_one() -> None:
 def test_a_request_for_an_idle_report_has_the_mode_at_its_sending() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
-        body = running._body
-        assert isinstance(body, DistributedRuntime)
+        runtime = running._runtime
+        assert isinstance(runtime, DistributedRuntime)
         modes = []
-        worker_handle = body.worker_handles["worker-1"]
+        worker_handle = runtime.worker_handles["worker-1"]
         real = worker_handle.ask
 
         async def ask(actor: str, message: Any, **options: Any) -> Any:
@@ -265,9 +265,9 @@ def test_lost_open_windows_are_logged_when_their_worker_dies(caplog: pytest.LogC
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster, "windows")
         await running.wait_idle(60)
-        body = running._body
-        assert isinstance(body, DistributedRuntime)
-        seen = body.worker_handles["worker-2"].metrics
+        runtime = running._runtime
+        assert isinstance(runtime, DistributedRuntime)
+        seen = runtime.worker_handles["worker-2"].reports.metrics
         await world.until(lambda: any(task.time and task.time.live for task in seen.values()), 10, "a look at it")
         world.processes["worker-2"].kill("is killed by the test")
         await world.until(lambda: "open windows" in caplog.text, 60, "its end is noticed")

@@ -20,7 +20,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -126,7 +126,11 @@ class Exchange:
     @property
     def is_idle(self) -> bool:
         """Is nothing waiting here, in either direction?"""
-        return all(peer_channel.is_idle for peer_channel in self._peer_channels.values())
+        return self.is_idle_without(())
+
+    def is_idle_without(self, peers: Collection[str]) -> bool:
+        """As `is_idle`; the traffic with these peers does not matter."""
+        return all(channel.is_idle for peer, channel in self._peer_channels.items() if peer not in peers)
 
     @property
     def sent(self) -> dict[str, int]:

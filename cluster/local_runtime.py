@@ -1,0 +1,207 @@
+"""LocalRuntime: the tasks of this process, as a TopologyRuntime: a whole topology, or the part of one worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from ..actors import ActorSystem, Question
+from ..backpressure import Backpressure
+from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from ..runtime import Stall
+from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
+from ..topology import ACKER_COMPONENT, Config, Plan, Topology
+from .hosting import Hosting
+from .idle_detection import IdleDetector, IdleGoal
+from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
+from .stalls import StallReports
+from .task_set import TaskSet
+
+
+class LocalReports:
+    """Reads the tasks of this process. A RuntimeReports."""
+
+    def __init__(self, task_set: TaskSet, stalls: StallReports) -> None:
+        self._task_set = task_set
+        self._stalls = stalls
+
+    @property
+    def activity(self) -> int:
+        """A counter that grows with all that the tasks do."""
+        counts = (task.counters for task in self._task_set.tasks)
+        done = sum(c.emitted + c.transferred + c.executed + c.acked + c.failed + c.restarts for c in counts)
+        exchange = self._task_set.exchange
+        return done if exchange is None else done + sum(exchange.sent.values()) + sum(exchange.received.values())
+
+    @property
+    def error_count(self) -> int:
+        """The number of all errors; `errors` has the last ones."""
+        return self._task_set.errors.count
+
+    @property
+    def stall_count(self) -> int:
+        """The number of all stalls; `stalls` has the last ones."""
+        return self._stalls.count
+
+    @property
+    def event_count(self) -> int:
+        """The number of all backpressure events; 0 without the topology master."""
+        master = self._task_set.master
+        return 0 if master is None else master.event_count
+
+    def metrics(self) -> TopologyMetrics:
+        task_set = self._task_set
+        by_component: dict[str, list[TaskMetrics]] = {c: [] for c in task_set.topology.components}
+        for task in task_set.tasks:
+            by_component[task.task.component].append(task.metrics())
+        found = [
+            ComponentMetrics(c, task_set.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
+        ]
+        if task_set.ackers:
+            ackers = tuple(
+                TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
+                for task_id, box in zip(task_set.acker_ids, task_set.ackers, strict=True)
+            )
+            found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
+        return TopologyMetrics(found)
+
+    def errors(self) -> list[ErrorReport]:
+        return self._task_set.errors.last
+
+    def stalls(self) -> list[Stall]:
+        return self._stalls.last
+
+    def pending(self) -> dict[str, list[Any]]:
+        open_ids: dict[str, list[Any]] = {}
+        for spout in self._task_set.spouts:
+            open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
+        return open_ids
+
+    def backpressure(self) -> Backpressure:
+        """Empty for a part without the topology master."""
+        master = self._task_set.master
+        return Backpressure() if master is None else master.view()
+
+    def workers(self) -> list[WorkerStatus]:
+        return []
+
+    @property
+    def degraded(self) -> str:
+        return ""
+
+
+class LocalRuntime:
+    """The tasks in this process: all of a topology, or the part given by `hosting`."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        name: str,
+        topology: Topology,
+        config: Config,
+        *,
+        gave_up: OnTaskGaveUp,
+        wire: Wire = direct,
+        hosting: Hosting | None = None,
+    ) -> None:
+        self.mode: Mode = "inactive"
+        self.task_set = TaskSet(
+            system,
+            name,
+            topology,
+            config,
+            on_idle=lambda: self._idle.notify(),
+            gave_up=gave_up,
+            wire=wire,
+            hosting=hosting,
+        )
+        self._idle = IdleDetector(
+            self.task_set.spouts,
+            self.task_set.bolts,
+            self.task_set.ackers,
+            system.clock.monotonic,
+            self._exchange_is_idle,
+        )
+        self._stalls = StallReports(name, self._stall_limits_s())
+        self.reports = LocalReports(self.task_set, self._stalls)
+
+    @property
+    def plan(self) -> Plan:
+        return self.task_set.plan
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        await self.start_bolts(ended)
+        await self.start_spouts(ended)
+
+    async def start_bolts(self, ended: asyncio.Future[None]) -> None:
+        """The first half of `start`: ackers and bolts."""
+        self._stalls.start()
+        await self.task_set.start_bolts(ended)
+
+    async def start_spouts(self, ended: asyncio.Future[None]) -> None:
+        """The second half of `start`: spouts."""
+        await self.task_set.start_spouts(ended)
+
+    def set_mode(self, mode: Mode) -> None:
+        if mode != self.mode and self.mode != "ended":
+            self.mode = mode
+            self.task_set.post_to_spouts(_MODE_MESSAGES[mode])
+
+    async def update(self, config: Config) -> None:
+        self.task_set.update(config)
+        self._stalls.update(self._stall_limits_s())
+
+    async def results(self) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for task in self.task_set.tasks:
+            value = await self.result_of(task)
+            if value is not None:
+                found.setdefault(task.task.component, []).append(value)
+        return found
+
+    async def result_of(self, task: TaskActor) -> Any:
+        """What a task's `result()` returns."""
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.task_set.post(task, Question(GetResult(), reply))
+        return await reply
+
+    async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
+        await self._idle.wait(goal, broken)
+
+    def is_quiet_now(self, goal: IdleGoal) -> bool:
+        """Would `wait_quiet` return at once?"""
+        return self._idle.is_quiet_now(goal)
+
+    def wake(self) -> None:
+        self._idle.wake()
+
+    async def stop(self) -> None:
+        try:
+            await self.task_set.stop()
+        finally:
+            self.abort()
+
+    async def kill(self) -> None:
+        try:
+            await self.task_set.kill()
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        self.task_set.abort()
+        self._stalls.stop()
+
+    def _stall_limits_s(self) -> dict[str, float]:
+        return {component: config.stall_report_s for component, config in self.task_set.configs.items()}
+
+    def _exchange_is_idle(self, away: Collection[str]) -> bool:
+        exchange = self.task_set.exchange
+        return exchange is None or exchange.is_idle_without(away)
+
+
+_MODE_MESSAGES: Final[dict[Mode, Callable[[], object]]] = {
+    "active": Activate,
+    "inactive": Deactivate,
+    "ended": lambda: Deactivate(end=True),
+}

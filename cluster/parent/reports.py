@@ -1,0 +1,121 @@
+"""What the workers of a topology have reported: of one worker over all its processes, and of all together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ...backpressure import Backpressure, PressureEvent
+from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ...runtime import Stall
+from ...tasks import ErrorReport
+from ...topology import ACKER_COMPONENT
+from ..messages import Finish, GetStatus, StatusReport
+from ..runtimes import WorkerStatus
+
+if TYPE_CHECKING:  # a worker handle has reports
+    from .assignment import Deployment
+    from .worker_handle import WorkerHandle
+
+KEPT: Final = 200
+
+
+class WorkerReports:
+    """The reports of one worker. Totals never decrease: the counters of an ended process are kept. Pure.
+
+    The counts of errors, stalls and events say which of them this side has received: a report has only new ones.
+    """
+
+    def __init__(self) -> None:
+        self.metrics: dict[int, TaskMetrics] = {}
+        self.pending: dict[str, tuple[Any, ...]] = {}
+        self._base: dict[int, TaskMetrics] = {}
+        self._errors = self._stalls = self._events = 0
+
+    def status_command(self, *, pending: bool, mode: str = "") -> GetStatus:
+        """Ask for what is new; with pending message ids if wanted. `mode`: of the spouts; empty: unchanged."""
+        return GetStatus(self._errors, self._stalls, self._events, pending=pending, mode=mode)
+
+    def finish_command(self, *, at_once: bool) -> Finish:
+        """End the tasks, and report what is new."""
+        return Finish(at_once, self._errors, self._stalls, self._events)
+
+    def take(self, report: StatusReport) -> bool:
+        """Take a report. True if it has errors, stalls or backpressure that are new."""
+        for task in report.tasks:
+            base = self._base.get(task.task_id)
+            self.metrics[task.task_id] = task if base is None else task.after(base)
+        if report.pending or not any(task.pending for task in report.tasks):
+            self.pending = dict(report.pending)
+        news = report.error_count > self._errors or report.stall_count > self._stalls or report.pressure is not None
+        self._errors, self._stalls, self._events = report.error_count, report.stall_count, report.event_count
+        return news
+
+    def process_ended(self) -> int:
+        """Keep what the process has counted. Returns how many open windows were lost with it, as last reported."""
+        times = [task.time for task in self.metrics.values() if task.time is not None]
+        lost = sum(time.live for time in times if not time.buffered)  # buffered tuples are replayed
+        self._base = {task: metrics.ended() for task, metrics in self.metrics.items()}
+        self._errors = self._stalls = self._events = 0
+        self.metrics.update(self._base)
+        return lost
+
+
+class DistributedReports:
+    """The reports of all workers of a topology. A RuntimeReports."""
+
+    def __init__(self, deployment: Deployment, worker_handles: Mapping[str, WorkerHandle]) -> None:
+        self._deployment = deployment
+        self._worker_handles = worker_handles
+        self._errors: deque[ErrorReport] = deque(maxlen=KEPT)
+        self._stalls: deque[Stall] = deque(maxlen=KEPT)
+        self._events: deque[PressureEvent] = deque(maxlen=KEPT)
+        self._pressure = Backpressure(deployment.config.backpressure_enable)
+
+    def take(self, status: StatusReport) -> None:
+        """Take the news of one worker."""
+        self._errors.extend(status.errors)
+        self._stalls.extend(status.stalls)
+        if status.pressure is not None:
+            self._events.extend(status.pressure.events)
+            self._pressure = status.pressure
+
+    def metrics(self) -> TopologyMetrics:
+        deployment = self._deployment
+        by_task: dict[int, TaskMetrics] = {}
+        for worker_handle in self._worker_handles.values():
+            by_task.update(worker_handle.reports.metrics)
+        found = []
+        for component, tasks in deployment.plan.tasks_of.items():
+            kind = "acker" if component == ACKER_COMPONENT else deployment.topology.components[component].kind
+            if tasks:
+                metrics = tuple(by_task.get(task) or TaskMetrics(task) for task in tasks)
+                found.append(ComponentMetrics(component, kind, metrics))
+        return TopologyMetrics(found)
+
+    def errors(self) -> list[ErrorReport]:
+        return list(self._errors)
+
+    def stalls(self) -> list[Stall]:
+        return list(self._stalls)
+
+    def pending(self) -> dict[str, list[Any]]:
+        """At most 1000 ids of each worker; an id that cannot be sent is shown as text."""
+        found: dict[str, list[Any]] = {spout.id: [] for spout in self._deployment.topology.spouts}
+        for worker_handle in self._worker_handles.values():
+            for component, ids in worker_handle.reports.pending.items():
+                found.setdefault(component, []).extend(ids)
+        return found
+
+    def backpressure(self) -> Backpressure:
+        """The last report of the worker with the topology master, with the events of all its processes."""
+        return replace(self._pressure, events=tuple(self._events))
+
+    def workers(self) -> list[WorkerStatus]:
+        return [worker_handle.status for worker_handle in self._worker_handles.values()]
+
+    @property
+    def degraded(self) -> str:
+        return "; ".join(f"{n}: {w.life.degraded}" for n, w in self._worker_handles.items() if w.life.degraded)

@@ -1,0 +1,65 @@
+"""StartOrder: the steps in which the workers of a topology start, all together or one again. No worker overtakes.
+
+    loaded (all) ─► connected, one after the other ─► prepared (all) ─► ready
+
+A restarted worker passes steps that all others have reached already: it waits for none of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from .changes import Changes
+
+STEPS: Final = ("loaded", "connected", "prepared", "ready")
+
+
+class StartOrder:
+    """`workers`: in the order in which they connect; of two, the later one dials."""
+
+    def __init__(self, workers: Sequence[str], changes: Changes) -> None:
+        self._workers = tuple(workers)
+        self._changes = changes
+        self._reached: dict[str, set[str]] = {step: set() for step in STEPS}
+        self._notifying: Counter[str] = Counter()
+
+    @property
+    def all_ready(self) -> bool:
+        """Has each worker been ready once?"""
+        return len(self._reached["ready"]) == len(self._workers)
+
+    def reach(self, worker: str, step: str) -> None:
+        """The worker has reached a step."""
+        self._reached[step].add(worker)
+        self._changes.notify()
+
+    async def reach_with_all(self, worker: str, step: str) -> None:
+        """The worker has reached a step; returns when all workers have."""
+        self.reach(worker, step)
+        while len(self._reached[step]) < len(self._workers):
+            await self._changes.wait()
+
+    async def wait_for_turn(self, worker: str) -> None:
+        """Wait until the peers that the worker dials listen, and all know of the end of its previous process."""
+        earlier = set(self._workers[: self._workers.index(worker)])
+        while self.is_notifying(worker) or not earlier <= self._reached["connected"]:
+            await self._changes.wait()
+
+    def begin_notifying(self, worker: str) -> None:
+        """The other workers are being notified of the end of a process of this worker."""
+        self._notifying[worker] += 1
+
+    def is_notifying(self, worker: str) -> bool:
+        """Are others still being notified of the end of a process of this worker?"""
+        return self._notifying[worker] > 0
+
+    def end_notifying(self, worker: str) -> None:
+        """They have been notified."""
+        self._notifying[worker] -= 1
+        self._changes.notify()
+
+    def is_dialled(self, peer: str, worker: str) -> bool:
+        """Of these two, does `worker` dial the peer?"""
+        return self._workers.index(peer) < self._workers.index(worker)

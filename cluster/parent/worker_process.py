@@ -1,0 +1,67 @@
+"""WorkerProcess: what the parent knows of one process of a worker. WorkerEvents: to whom a worker handle reports."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from ...runtime import Child
+from ..messages import StatusReport, TaskGaveUp, WorkerJoined
+
+
+class WorkerEvents(Protocol):
+    """Receives the events of the workers of one topology."""
+
+    @property
+    def mode(self) -> str:
+        """The mode of the spouts: active, inactive or ended."""
+        ...
+
+    def nodes(self) -> dict[str, str]:
+        """Worker → its machine, of those that have joined."""
+        ...
+
+    def on_connected(self, worker: str) -> None:
+        """The worker listens, at a new address perhaps."""
+        ...
+
+    def on_process_ended(self, worker: str, life: int) -> None:
+        """This process of the worker has ended."""
+        ...
+
+    def on_news(self, status: StatusReport) -> None:
+        """A report with new errors, stalls or backpressure."""
+        ...
+
+    def on_task_gave_up(self, worker: str, report: TaskGaveUp) -> None:
+        """A task of the worker has failed for good."""
+        ...
+
+    def on_leaving(self, worker: str, within_s: float) -> None:
+        """The worker has received SIGTERM."""
+        ...
+
+    def on_failed(self, error: Exception) -> None:
+        """The worker can never run."""
+        ...
+
+
+class WorkerProcess:
+    """One process of a worker: made when it is started, replaced by the next one."""
+
+    def __init__(self) -> None:
+        self.child: Child | None = None  # while it runs
+        self.joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
+        self.works = False
+        self.mode = ""  # the last one sent
+        self.poll_now = asyncio.Event()
+
+    @property
+    def has_joined(self) -> bool:
+        """Does it run, and can it be asked?"""
+        return self.child is not None and self.joined.done()
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.child is not None:
+            self.child.kill()
