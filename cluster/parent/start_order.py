@@ -30,14 +30,14 @@ class StartOrder:
         """Has each worker been ready once?"""
         return len(self._reached["ready"]) == len(self._workers)
 
-    def reach(self, worker: str, step: str) -> None:
+    def step(self, worker: str, step: str) -> None:
         """The worker has reached a step."""
         self._reached[step].add(worker)
         self._changes.notify()
 
-    async def reach_with_all(self, worker: str, step: str) -> None:
+    async def wait_for_all(self, worker: str, step: str) -> None:
         """The worker has reached a step; returns when all workers have."""
-        self.reach(worker, step)
+        self.step(worker, step)
         while len(self._reached[step]) < len(self._workers):
             await self._changes.wait()
 

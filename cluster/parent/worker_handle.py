@@ -274,24 +274,24 @@ class WorkerHandle:
 
     async def _start_tasks(self, process: WorkerProcess) -> None:
         order = self._order
-        await order.reach_with_all(self.name, "loaded")
+        await order.wait_for_all(self.name, "loaded")
         await order.wait_for_turn(self.name)
         address = await self.ask(SETUP, self._connect_command())
         if self._has_failed(address):
             return
         self._registry.set_address(self.name, address)
-        order.reach(self.name, "connected")
+        order.step(self.name, "connected")
         self._events.on_connected(self.name)
         gave_up = await self.ask(SETUP, Prepare())
         if gave_up is None:
-            await order.reach_with_all(self.name, "prepared")
+            await order.wait_for_all(self.name, "prepared")
             gave_up = await self.ask(SETUP, Open())
         if gave_up is not None:
             self._events.on_task_gave_up(self.name, gave_up)
             return
         process.works = True
         self.send_mode()
-        order.reach(self.name, "ready")
+        order.step(self.name, "ready")
 
     async def _poll(self, process: WorkerProcess) -> None:
         polls = 0

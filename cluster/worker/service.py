@@ -107,7 +107,6 @@ class WorkerService:
         self.part: LocalRuntime | None = None
         self.liveness = LIVENESS  # of the part, once there is one
         self.over: asyncio.Future[None] = system.loop.create_future()
-        self.loading = False
         self._failed: asyncio.Future[None] = system.loop.create_future()
         self._given_up: TaskGaveUp | None = None
         self.commands_received = 0
