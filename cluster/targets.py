@@ -246,7 +246,8 @@ def _attribute(module: ModuleType, target: Target) -> Any:
             names = [name for name in vars(found) if not name.startswith("_")] if hasattr(found, "__dict__") else []
             makes = [name for name in names if isinstance(vars(found)[name], Topology | TopologyBuilder)]
             hint = _hint(part, names) or (f"; it has the topologies {', '.join(makes)}" if makes else "")
-            raise TargetError(f"{target.where} has no attribute {target.attribute!r}{hint}") from error
+            where = target.where if target.file else f"{target.module}{_file_of(module)}"
+            raise TargetError(f"{where} has no attribute {target.attribute!r}{hint}") from error
     return found
 
 
@@ -336,6 +337,12 @@ def _place(error: BaseException) -> str:
     own = [f for f in frames if _short(f.filename) != f.filename and "site-packages" not in f.filename]
     frame = (own or frames)[-1]
     return f"{_short(frame.filename)}, line {frame.lineno}"
+
+
+def _file_of(module: ModuleType) -> str:
+    """The file of a module in parentheses, or nothing: another module of that name may have been imported."""
+    file = getattr(module, "__file__", None)
+    return f" ({_short(file)})" if file else ""
 
 
 def _short(filename: str) -> str:

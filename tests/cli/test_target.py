@@ -186,13 +186,18 @@ ERRORS = {
         (),
         "it exits (SystemExit: 3) at bad.py, line 1; a program's main part belongs",
     ),
-    "no attribute": ("shop_jobs:mak", "", (), "shop_jobs has no attribute 'mak'; did you mean make?"),
-    "nothing near": ("shop_jobs:zzz", "", (), "shop_jobs has no attribute 'zzz'; it has the topologies topology"),
+    "no attribute": ("shop_jobs:mak", "", (), "shop_jobs (shop_jobs.py) has no attribute 'mak'; did you mean make?"),
+    "nothing near": (
+        "shop_jobs:zzz",
+        "",
+        (),
+        "shop_jobs (shop_jobs.py) has no attribute 'zzz'; it has the topologies topology",
+    ),
     "no inner attribute": (
         "shop_jobs:Holder.iner",
         "",
         (),
-        "shop_jobs has no attribute 'Holder.iner'; did you mean inner?",
+        "shop_jobs (shop_jobs.py) has no attribute 'Holder.iner'; did you mean inner?",
     ),
     "not a topology": (
         "bad:x",
@@ -248,7 +253,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_says_what_is_wrong(place: Path, aiostorm: Command, case: str):
+def test_a_wrong_target_is_an_error_with_the_reason(place: Path, aiostorm: Command, case: str):
     text, source, arguments, message = ERRORS[case]
     if source:
         (place / "bad.py").write_text(source)
