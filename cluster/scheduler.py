@@ -163,16 +163,16 @@ def _moved(tasks_of: _TasksOf, names: Sequence[str], previous: Placement) -> dic
         held.get(previous.get(task, ""), homeless).append(task)
     share, extras = divmod(len(component_of), len(names))
     fullest = sorted(names, key=lambda name: (-len(held[name]), names.index(name)))
-    room = {name: share + (place_in_order < extras) for place_in_order, name in enumerate(fullest)}
+    limit_of = {name: share + (place_in_order < extras) for place_in_order, name in enumerate(fullest)}
     for name in names:
-        while len(held[name]) > room[name]:
+        while len(held[name]) > limit_of[name]:
             crowd = Counter(component_of[task] for task in held[name])
             leaving = max(held[name], key=lambda task: (crowd[component_of[task]], task))
             held[name].remove(leaving)
             homeless.append(leaving)
     for task in sorted(homeless):
         component = component_of[task]
-        free = [name for name in names if len(held[name]) < room[name]]
+        free = [name for name in names if len(held[name]) < limit_of[name]]
         there = min(free, key=lambda name: (sum(component_of[t] == component for t in held[name]), len(held[name])))
         held[there].append(task)
     return {task: name for name, tasks in held.items() for task in tasks}

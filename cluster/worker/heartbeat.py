@@ -6,7 +6,7 @@
 1. The heartbeats of a child are lines on its standard error, which its parent reads. A remote worker sends them over a
    connection of the thread's own (see transport's pending connections), open while there is something to send.
 2. In a frozen process (SIGSTOP, a machine that hangs) no thread runs: the heartbeats stop at once.
-3. A loop that is blocked for `limit_s` counts as frozen: a long computation cannot be told from an endless one. Code
+3. A loop that is blocked for `limit_s` counts as frozen: a long computation looks like an endless one. Code
    that blocks longer belongs in a component with `blocking = True`.
 4. While the loop runs, no heartbeat is sent: the parent receives other messages.
 

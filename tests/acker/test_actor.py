@@ -55,7 +55,7 @@ async def test_verdicts_go_to_their_owners_in_order_one_message_each() -> None:
     assert calls == [(1, 3), (2, 1)]
 
 
-async def test_what_an_owner_has_failed_is_forgotten_and_what_it_emits_then_is_not() -> None:
+async def test_trees_of_a_failed_owner_are_forgotten_and_its_later_ones_are_kept() -> None:
     spouts = Spouts()
     async with ActorSystem() as system:
         _, actor = acker_in(system, spouts, None)
@@ -189,7 +189,7 @@ def test_a_restart_costs_no_rows_and_gives_no_false_ack(
         runner.run(work())
 
 
-async def test_what_was_decided_before_an_error_is_delivered() -> None:
+async def test_verdicts_from_before_an_error_are_delivered() -> None:
     spouts = Spouts()
     async with ActorSystem() as system:
         system.on_failure = lambda path, error, decision: None
@@ -201,7 +201,7 @@ async def test_what_was_decided_before_an_error_is_delivered() -> None:
         assert spouts.verdicts == [(5, "ACK", 1)]
 
 
-async def test_what_is_pending_expires_though_the_acker_was_restarted() -> None:
+async def test_pending_trees_expire_after_a_restart_of_the_acker() -> None:
     spouts = Spouts()
     loop = asyncio.get_running_loop()
     async with ActorSystem(policy=RestartPolicy(backoff_s=(1.0,))) as system:

@@ -12,7 +12,7 @@ from aiostorm.acker import IdSource
 from aiostorm.acker.ids import BULK
 
 
-def test_from_the_operating_system_they_are_distinct_64_bit_numbers() -> None:
+def test_ids_from_the_operating_system_are_distinct_64_bit_numbers() -> None:
     source = IdSource(os.urandom)
     drawn = [source.take() for _ in range(10 * BULK)]
     assert len(set(drawn)) == len(drawn)
@@ -45,6 +45,6 @@ def test_zero_is_never_given(zeros: list[bool]) -> None:
     assert all(source.take() for _ in range(2 * BULK))
 
 
-def test_a_source_that_gives_nothing_but_zeros_is_an_error_and_no_endless_loop() -> None:
+def test_a_source_of_zeros_only_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="it is broken"):
         IdSource(bytes).take()

@@ -323,7 +323,7 @@ def test_failures_before_init_are_remembered_one_per_message_and_come_before_the
     ]
 
 
-def test_what_comes_after_the_end_expires_without_a_verdict() -> None:
+def test_edges_after_the_verdict_expire_without_another_verdict() -> None:
     which = tree([[0], [1]], ids(3))
     ledger = Ledger(30.0)
     out: list[tuple[int, Verdict]] = []

@@ -40,7 +40,7 @@ def detached_twice() -> LedgerDriver:
     return send
 
 
-def test_what_has_left_its_tree_is_acked_by_itself() -> None:
+def test_a_detached_row_is_acked_by_itself() -> None:
     send = detached_twice()
     assert send("ack", (8, 200)) == [("ACK", 7, 2, ())]
     assert 7 in send.ledger

@@ -28,7 +28,7 @@ def sent(message: Any, most_parts: int) -> list[Any]:
     ("roots", "failures", "failure", "most"),
     [(1, 1, LONG, 1), (300, 64, LONG, 76), (10_000, 1, LONG, 40), (30_000, 1, SHORT, 120), (3, 2000, LONG, 3)],
 )
-def test_what_failed_goes_with_the_edges_of_its_root(roots: int, failures: int, failure: Failure, most: int) -> None:
+def test_failures_are_sent_with_the_edges_of_their_root(roots: int, failures: int, failure: Failure, most: int) -> None:
     items = [(root, root * 7) for root in range(1, roots + 1)]
     failed = [(root, index, failure) for root in range(1, min(roots, 10_000) + 1) for index in range(failures)]
     parts = sent(Acks(items, failed, [1, 2]), most + 1)
@@ -64,7 +64,7 @@ def test_verdicts_with_failures_go_in_parts_in_their_order() -> None:
     assert [len(verdict.failure) for verdict in found[len(failed) :]] == list(range(1, 400, 40))
 
 
-def test_what_has_left_a_tree_goes_with_the_edges_of_its_root() -> None:
+def test_detached_rows_are_sent_with_the_edges_of_their_root() -> None:
     items = [(root, root * 7) for root in range(1, 5_000)]
     detached = [(root, index, root + 10_000, 3) for root in range(1, 2_000) for index in range(10)]
     parts = sent(Acks(items, None, [1], detached), 6)
@@ -74,7 +74,7 @@ def test_what_has_left_a_tree_goes_with_the_edges_of_its_root() -> None:
         assert {row[0] for row in part.detached} <= {root for root, _ in part.items}
 
 
-def test_verdicts_on_what_has_left_a_tree() -> None:
+def test_verdicts_on_detached_rows() -> None:
     verdicts = [
         Verdict(VerdictKind.ACK, 5, failure={1: SHORT}, left=(0, 70_000)),
         Verdict(VerdictKind.ACK, 5, 70_000),
@@ -88,7 +88,7 @@ def test_verdicts_on_what_has_left_a_tree() -> None:
 
 
 @pytest.mark.parametrize("row", [(0, 1, 2, 3), (1, 2**31, 2, 3), (1, 1, 0, 3), (1, 1, 2, 0), (1, 1, 1, 3), (1, 1, 2)])
-def test_a_detached_row_that_is_none(row: tuple[int, ...]) -> None:
+def test_an_invalid_detached_row_is_refused(row: tuple[int, ...]) -> None:
     item = (3, 2, b"", (), (), pack_numbers(row))
     with pytest.raises(ProtocolError, match="detached row"):
         ACKER_MESSAGES.unpack(item)

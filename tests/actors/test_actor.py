@@ -172,7 +172,7 @@ async def test_a_name_is_free_again_when_its_actor_has_ended() -> None:
         assert await system.spawn(Echo, "a").ask(1) == 1
 
 
-async def test_what_cannot_be_spawned() -> None:
+async def test_spawning_a_wrong_object_is_an_error() -> None:
     echo = Echo()
     async with ActorSystem() as system:
         with pytest.raises(TypeError, match="an Actor, its class or a factory"):

@@ -47,7 +47,7 @@ async def test_no_message_is_overtaken() -> None:
         assert await ref.ask(lambda actor: list(actor.notes)) == ["sent", "asked"]
 
 
-async def test_others_get_the_loop() -> None:
+async def test_other_asyncio_tasks_get_the_loop() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Plain)
         rounds = 0

@@ -73,7 +73,7 @@ async def test_control_and_wake_wake_the_task_and_no_step_runs_while_it_runs() -
         box.post("end")
 
 
-async def test_others_get_the_loop_after_so_many_steps() -> None:
+async def test_other_asyncio_tasks_get_the_loop_after_a_number_of_steps() -> None:
     rounds: list[int] = []
     taken: list[Any] = []
 
@@ -125,7 +125,7 @@ async def test_a_step_that_is_ready_when_its_actor_is_killed_does_not_run() -> N
         assert [letter.message for letter in system.dead_letters.last] == ["data"]
 
 
-async def test_what_waits_for_the_end_of_a_round_runs_in_this_one_or_in_the_next() -> None:
+async def test_callbacks_for_the_end_of_a_round_run_in_this_round_or_the_next() -> None:
     done: list[str] = []
 
     def first() -> None:

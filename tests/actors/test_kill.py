@@ -115,7 +115,7 @@ async def test_kill_during_backoff_started_and_stopped() -> None:
             assert diary.pages == pages
 
 
-async def test_what_user_code_raises_when_it_is_killed_does_not_bring_it_back() -> None:
+async def test_an_error_during_a_kill_does_not_restart_the_actor() -> None:
     class Sore(Diary):
         async def receive(self, message: Any) -> None:
             try:
@@ -403,7 +403,7 @@ async def test_a_guarded_task_has_a_bound_too() -> None:
     await steps()
 
 
-async def test_what_still_runs_after_the_ordered_end_is_killed_and_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_actors_that_run_after_the_ordered_end_are_killed_and_named(caplog: pytest.LogCaptureFixture) -> None:
     async with ActorSystem(stop_timeout_s=4) as system:
         await system.spawn(Diary, "sleeper").tell(lambda actor: asyncio.sleep(1000))
         await steps()

@@ -328,7 +328,7 @@ def test_none_is_a_message_and_empty_is_not() -> None:
     assert repr(EMPTY) == "EMPTY"
 
 
-def test_what_is_posted_after_the_end_goes_to_on_late() -> None:
+def test_messages_posted_after_the_close_go_to_on_late() -> None:
     lanes = Lanes(4)
     late: list[Any] = []
     lanes.on_late = late.append

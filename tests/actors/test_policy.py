@@ -56,7 +56,7 @@ def test_an_error_that_is_final_escalates_at_once() -> None:
     assert FailureHistory(RestartPolicy()).failed(error, 0).directive is Directive.ESCALATE
 
 
-def test_what_never_started_is_restarted_instead_of_resumed() -> None:
+def test_an_actor_that_never_started_is_restarted_instead_of_resumed() -> None:
     history = FailureHistory(RESUME_ON_FAILURE)
     decisions = [history.failed(ERROR, 0, resumable=False) for _ in range(6)]
     assert [d.directive for d in decisions] == [Directive.RESTART] * 5 + [Directive.ESCALATE]

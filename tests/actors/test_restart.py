@@ -141,7 +141,7 @@ async def test_restart_after_restart_does_not_keep_the_loop_from_others() -> Non
         ref.kill()
 
 
-async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
+async def test_an_actor_that_cannot_start_is_not_resumed_for_ever() -> None:
     """It once was, and blocked the event loop."""
 
     class Unable(Actor):
@@ -160,7 +160,7 @@ async def test_what_cannot_start_is_not_resumed_for_ever() -> None:
 
 
 @pytest.mark.parametrize("where", ["factory", "not an actor", "started", "async started", "receive"])
-async def test_what_fails_again_and_again_escalates(where: str) -> None:
+async def test_repeated_failures_escalate(where: str) -> None:
     class Bad(Actor):
         ended = 0
 

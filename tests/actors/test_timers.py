@@ -94,7 +94,7 @@ async def test_no_timer_outlives_its_actor() -> None:
     assert all(handle.cancelled() for handle in scheduled)
 
 
-async def test_an_interval_is_more_than_nothing() -> None:
+async def test_an_interval_is_greater_than_zero() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Diary)
         with pytest.raises(Exception, match="more than 0 seconds"):

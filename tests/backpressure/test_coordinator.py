@@ -190,7 +190,7 @@ def test_there_is_one_slow_in_a_period_and_the_same_order_is_sent_again_each_int
     assert len({next(iter(step)) for step in steps}) <= 4
 
 
-def test_in_between_nothing_changes() -> None:
+def test_a_fill_between_the_marks_changes_nothing() -> None:
     world = throttled()
     world.bolt(4, fill=50)
     before = world.coordinator.event_count

@@ -24,7 +24,7 @@ def fed(limit_of: MailboxLimit, turn: float, row_s: float, *, fixed_s: float = 0
 
 
 @given(st.integers(1, 100_000), st.floats(0, 10), st.integers(0, 256), turns, st.floats(0, 10))
-def test_it_is_within_its_bounds_whatever_is_measured(
+def test_the_limit_is_within_its_bounds_for_any_measurements(
     capacity: int, target_s: float, batch: int, given_turns: list[tuple[int, float, float]], other_s: float
 ) -> None:
     limit_of = MailboxLimit(capacity, target_s)

@@ -12,14 +12,14 @@ from aiostorm.backpressure.service import LEAST_S
 turns = st.lists(st.tuples(st.integers(0, 5_000), st.floats(0, 100)), max_size=60)
 
 
-def test_before_anything_was_measured_it_is_0() -> None:
+def test_the_execution_time_is_0_before_the_first_measurement() -> None:
     service = ServiceTime()
     assert service.row_s == 0.0
     assert service.measured(0, 0.0) == 0.0
 
 
 @given(turns)
-def test_it_lies_between_the_shortest_and_the_longest_row(given_turns: list[tuple[int, float]]) -> None:
+def test_the_execution_time_lies_between_the_shortest_and_the_longest_row(given_turns: list[tuple[int, float]]) -> None:
     service = ServiceTime()
     for rows, work_s in given_turns:
         service.measured(rows, work_s)
@@ -32,7 +32,7 @@ def test_it_lies_between_the_shortest_and_the_longest_row(given_turns: list[tupl
 
 
 @given(before=turns, row_s=st.floats(1e-5, 10), rows=st.integers(1, 256))
-def test_what_was_before_is_forgotten_after_some_seconds_of_work(
+def test_old_measurements_are_forgotten_after_some_seconds_of_work(
     before: list[tuple[int, float]], row_s: float, rows: int
 ) -> None:
     service = ServiceTime()
@@ -46,7 +46,7 @@ def test_what_was_before_is_forgotten_after_some_seconds_of_work(
 
 
 @given(rows=st.integers(2, 1_000), work_s=st.floats(0, 10), share=st.floats(0, 1))
-def test_it_does_not_matter_how_work_is_cut_into_turns(rows: int, work_s: float, share: float) -> None:
+def test_the_execution_time_does_not_depend_on_the_size_of_turns(rows: int, work_s: float, share: float) -> None:
     """But for what fades within a turn: of even work that changes nothing."""
     whole, cut = ServiceTime(), ServiceTime()
     first = max(1, min(rows - 1, int(rows * share)))

@@ -59,7 +59,7 @@ paces = st.builds(
 
 
 @given(st.integers(1, 10_000), readings | paces | st.just(Clear()))
-def test_what_is_packed_is_what_comes(task: int, message: Any) -> None:
+def test_a_packed_message_is_unpacked_unchanged(task: int, message: Any) -> None:
     item = unpack_value(PRESSURE_MESSAGES.pack(task, message))
     assert PRESSURE_MESSAGES.unpack(item) == (task, message)
 
@@ -84,7 +84,7 @@ def test_what_is_packed_is_what_comes(task: int, message: Any) -> None:
         (1, 7),
     ],
 )
-def test_what_is_not_right_is_refused(item: Any) -> None:
+def test_malformed_messages_are_refused(item: Any) -> None:
     with pytest.raises(ProtocolError):
         PRESSURE_MESSAGES.unpack(unpack_value(pack_value(item)))
 

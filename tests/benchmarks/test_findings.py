@@ -81,7 +81,7 @@ def test_a_probe_is_within_its_bounds_or_not():
     assert (rate.value.median, rate.met) == (7, None)
 
 
-def test_what_failed_and_what_is_not_there_is_in_the_tables_with_its_reason():
+def test_failed_and_missing_runs_are_in_the_tables_with_their_reason():
     run = Run({"w1/ours": [record((10, 6, 10))]}, {"w1/bad": "wrong\nresult"}, {"w1/peer": "no wheel | here"})
     markdown = Report(MACHINE, [OURS, PEER], run, 1).markdown()
     assert "| w1/bad | wrong result |" in markdown

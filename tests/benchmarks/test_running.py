@@ -27,7 +27,7 @@ IN_PEERS = ("__init__", "cells", "child", "clocking", "w1", "w3", "w4", "w5", "w
 
 
 @pytest.mark.sockets
-def test_what_fails_is_left_out_and_the_rest_goes_on():
+def test_a_failing_benchmark_is_left_out_and_the_others_run():
     said: list[str] = []
     result = run([BAD, GOOD, PROBE], 2, quick=True, say=said.append)
     assert {name: len(records) for name, records in result.records.items()} == {GOOD.id: 2, PROBE.id: 2}
@@ -48,7 +48,7 @@ def test_an_environment_with_these_pins_is_used_again(tmp_path: Path):
 
 
 @pytest.mark.sockets
-def test_what_cannot_be_installed_says_why(tmp_path: Path):
+def test_a_peer_that_cannot_be_installed_is_reported_with_the_reason(tmp_path: Path):
     peers = {"peer": Peer((f"thing @ {(tmp_path / 'nothing').as_uri()}",), "thing")}
     with pytest.raises(UnavailableError, match=r"this Python: .+|uv, which makes"):
         python_of("peer", lambda _: None, peers=peers, home=tmp_path)
@@ -110,7 +110,7 @@ def test_the_garbage_collector_is_set_back():
         gc.set_threshold(*before)
 
 
-def test_oracles_do_not_take_what_is_wrong():
+def test_oracles_refuse_wrong_results():
     assert child.run(Cell("benchmarks.w5", "dict_of_windows"), 2_000).seen["late"] > 0
     given = w5.events(2_000)
     windows = dict(given.expected)

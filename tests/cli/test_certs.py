@@ -83,7 +83,7 @@ def test_nothing_is_replaced_without_force(aiostorm: Command, made: Path) -> Non
         (("init", "{}", "--cluster", "a b", "--force"), "cluster's id"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_message(
+def test_impossible_arguments_are_reported_in_one_message(
     aiostorm: Command, made: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     outcome = aiostorm("certs", *(word.format(made) for word in arguments))

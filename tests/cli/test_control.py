@@ -95,7 +95,7 @@ def test_pressure_is_watched_until_the_end(aiostorm: Command, start: Start, monk
     assert process.end().code == 124
 
 
-def test_a_run_leaves_nothing_where_it_is_found(aiostorm: Command, runtime: Path) -> None:
+def test_a_run_leaves_no_files_in_the_control_folder(aiostorm: Command, runtime: Path) -> None:
     assert aiostorm("run", JOBS, "-q").code == 0
     assert list(runtime.rglob("*")) == [runtime / "aiostorm"]
 
@@ -115,7 +115,7 @@ def test_a_folder_that_is_not_ours_alone_is_a_warning(aiostorm: Command, runtime
     assert line.endswith(f"others may access {runtime}/aiostorm: chmod 700 {runtime}/aiostorm")
 
 
-def test_what_cannot_be_asked_is_exit_code_2(aiostorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_cannot_be_made_is_exit_code_2(aiostorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, why in (
         (("update", "a"), "nothing to change: use -c KEY=VALUE or --config FILE"),
         (("update", "a", *OFF), "no topology 'a' of yours runs here with `aiostorm run`; none does"),

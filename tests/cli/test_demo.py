@@ -22,7 +22,7 @@ def test_the_command(aiostorm: Command):
     assert "aiostorm demo" in aiostorm("--help").out
 
 
-async def test_it_shows_what_it_says():
+async def test_the_demo_shows_backpressure():
     """Twenty seconds, in virtual time."""
     reports: list[RunReport] = []
     shop = topology()

@@ -37,14 +37,14 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
     return missing.add
 
 
-def test_it_names_everything_and_finds_no_problem_here():
+def test_doctor_lists_all_packages_and_finds_no_problem():
     result = doctor()
     assert result.exit_code == 0, result.output
     for name in ("Python", "uvloop", "aiohttp", "pyarrow", "pyspark", "Java", "open files", "loopback"):
         assert name in result.output
 
 
-def test_json_says_the_same():
+def test_json_has_the_same_contents():
     assert json.loads(doctor("--json").stdout)["ok"] is True
     assert findings()["Python"]["verdict"] == "ok"
 
@@ -53,7 +53,7 @@ def test_json_says_the_same():
     ("package", "advice"),
     [("pyspark", "aiostorm[spark]"), ("pyarrow", "aiostorm[arrow]"), ("uvloop", "faster"), ("rich", "[standard]")],
 )
-def test_what_only_a_part_needs_may_be_missing(without: Any, package: str, advice: str):
+def test_an_optional_package_may_be_missing(without: Any, package: str, advice: str):
     without(package)
     result = doctor()
     assert result.exit_code == 0
@@ -61,13 +61,13 @@ def test_what_only_a_part_needs_may_be_missing(without: Any, package: str, advic
     assert advice in findings()[package]["advice"]
 
 
-def test_what_the_core_needs_may_not(without: Any):
+def test_a_required_package_may_not_be_missing(without: Any):
     without("aiohttp")
     assert doctor().exit_code == 1
     assert findings()["aiohttp"]["problem"] is True
 
 
-def test_no_java_is_said_with_both_ways_to_get_one(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_java_is_reported_with_both_remedies(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     real = importlib.util.find_spec

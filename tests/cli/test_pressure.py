@@ -131,7 +131,7 @@ def test_the_page_has_an_end() -> None:
     assert f"number {49 - SHOWN_EVENTS}" not in text
 
 
-def test_the_document_has_all_of_it() -> None:
+def test_the_json_document_has_all_fields() -> None:
     document = json.loads(json.dumps(as_document(status(THROTTLED))))
     assert document["topology"] == "word-count"
     assert (document["topology_state"], document["state"]) == ("ACTIVE", "THROTTLED")

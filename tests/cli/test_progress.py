@@ -83,7 +83,7 @@ def test_plain_line():
     assert "flights 0/s  flights 7 of 32 partitions, 1 row  pending" in plain_line(rates.snapshot(half_way(), 15.0))
 
 
-def test_it_says_what_is_being_started():
+def test_progress_counts_the_workers_that_start():
     workers = [WorkerStatus("local-1", 7, "RUNNING", (1,), 0), WorkerStatus("local-2", 0, "STARTING", (2,), 0)]
     starting = starting_text(workers)
     snapshot = Rates(0.0).snapshot(metrics(0, 0), 2.0, starting=starting)

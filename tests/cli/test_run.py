@@ -210,7 +210,7 @@ def test_a_summary_may_be_text(aiostorm: Command):
     assert aiostorm("run", f"{JOBS}:text_summary", "-q", "--json").json["summary"] == "the sum is 45\n  \x1b[31mred"
 
 
-def test_a_summary_that_is_neither_is_exit_code_1(aiostorm: Command):
+def test_a_summary_of_another_type_is_exit_code_1(aiostorm: Command):
     outcome = aiostorm("run", f"{JOBS}:odd_summary", "-q")
     assert outcome.code == 1
     assert "Error: the topology's summary returned a list: return names and values, or text" in outcome.err
@@ -235,7 +235,7 @@ def test_timeout_drains_and_is_exit_code_124(aiostorm: Command):
     assert "timed out; pending: nothing" in outcome.err
 
 
-def test_what_cannot_be_drained_is_named(aiostorm: Command):
+def test_messages_that_cannot_be_drained_are_named(aiostorm: Command):
     outcome = aiostorm("run", f"{JOBS}:holds", "--json", "-q", "--timeout", "0.2")
     assert outcome.code == 124
     document = outcome.json
@@ -320,7 +320,7 @@ def test_config_check(aiostorm: Command, tmp_path: Path):
         (("--nonsense",), "No such option"),
     ],
 )
-def test_what_cannot_be_run_is_exit_code_2(aiostorm: Command, arguments: tuple[str, ...], message: str):
+def test_a_target_that_cannot_be_run_is_exit_code_2(aiostorm: Command, arguments: tuple[str, ...], message: str):
     outcome = aiostorm("run", JOBS, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err

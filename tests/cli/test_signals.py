@@ -55,7 +55,7 @@ def test_first_drains_and_reports(start: Start, loop: str, number: signal.Signal
 
 
 @loops
-def test_what_does_not_drain_is_pending(start: Start, loop: str):
+def test_messages_that_do_not_drain_are_pending(start: Start, loop: str):
     process = start("run", f"{JOBS}:never_acks", "--loop", loop, "-q")
     process.until_out("under way")
     process.send(signal.SIGINT)

@@ -34,7 +34,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_name_that_is_no_name_is_refused_in_one_line(name: str, aiostorm: Command) -> None:
+def test_an_invalid_name_is_refused_in_one_line(name: str, aiostorm: Command) -> None:
     with pytest.raises(ValueError, match="a topology's name is 1 to 128 printable characters"):
         check_name(name)
     if name and "\x00" not in name:
@@ -46,12 +46,12 @@ def test_a_name_that_is_no_name_is_refused_in_one_line(name: str, aiostorm: Comm
 
 
 @pytest.mark.parametrize("name", ["word-count", "word_count", "a.b", "größe", "x", "n" * 128, "a@b:c"])
-def test_other_names_are_taken(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     check_name(name)
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "..", "", "a\nb"])
-def test_so_is_that_of_a_worker(name: str, aiostorm: Command) -> None:
+def test_an_invalid_name_of_a_worker_is_refused_in_one_line(name: str, aiostorm: Command) -> None:
     outcome = aiostorm("worker", "--name", name, "--connect", "127.0.0.1:1", "--target", "jobs")
     assert outcome.code == 2
     assert len(outcome.err.splitlines()) == 1

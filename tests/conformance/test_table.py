@@ -17,7 +17,7 @@ def test_the_page_lists_the_scenarios() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), f"docs/conformance.md is made from the tests: run {WRITE}"
 
 
-def test_there_are_as_many_as_we_say() -> None:
+def test_the_table_has_enough_rows() -> None:
     assert len(scenarios()) >= 40
 
 

@@ -72,7 +72,7 @@ class TestHooks:
         assert hooks.relinked(text, page) == (text if becomes is None else becomes)
 
     @pytest.mark.slow
-    def test_it_builds(self, tmp_path: Path) -> None:
+    def test_the_site_builds(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
         environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

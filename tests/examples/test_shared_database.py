@@ -51,7 +51,7 @@ class Fake:
         self.saved += orders
 
 
-async def test_what_was_refused_comes_again() -> None:
+async def test_refused_rows_are_replayed() -> None:
     fake = Fake()
     rows = [(1, "a", 100), (2, "b", 200)]
     done = await complete_topology(

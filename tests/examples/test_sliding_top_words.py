@@ -29,7 +29,7 @@ def plain(text: str) -> list[tuple[str, str]]:
     return chart
 
 
-async def test_it_says_what_a_plain_count_says(tmp_path: Path) -> None:
+async def test_results_equal_a_plain_count(tmp_path: Path) -> None:
     first = "".join(f"word{n % 7 + n // 9_000} and nothing{n % 3}\n" for n in range(25_000))
     later = "".join(f"self.other{n % 5} = None  # word{n % 11}\n" for n in range(20_000))
     (tmp_path / "a.py").write_text(first)
@@ -45,6 +45,6 @@ async def test_it_says_what_a_plain_count_says(tmp_path: Path) -> None:
     assert (metrics["often"].late, metrics["top"].late, metrics["lines"].acked) == (0, 0, 45_000)
 
 
-def test_what_matches_nothing_is_named() -> None:
+def test_patterns_without_a_match_are_named() -> None:
     with pytest.raises(FileNotFoundError, match="no/such"):
         example.topology("no/such/*.py")

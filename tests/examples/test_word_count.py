@@ -120,7 +120,7 @@ def test_find_files(corpus: Path):
 
 
 @pytest.mark.parametrize("pattern", ["no_such_file", "no/such/*.py", "an_empty_folder"])
-def test_what_matches_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str):
+def test_patterns_without_a_match_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "an_empty_folder").mkdir()
     (tmp_path / "good.py").write_text("")

@@ -41,7 +41,7 @@ TAKES_S: Final = 0.001
 SLOW_S: Final = 0.05
 CRAWLS_S: Final = 2.0
 SETTLES_S: Final = 1.0
-"""After a task has gone bad, the others have this long to go on as before."""
+"""So long after a task has become bad, the others must run as before."""
 
 SHARE: Final = 4
 """Seeds of a cell that one process runs."""

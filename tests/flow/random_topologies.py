@@ -371,7 +371,7 @@ async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model
         model.check()
         assert running.metrics().pending == 0, running.pending()
         await running.deactivate()  # a spout that is asked ten times a second for a minute proves nothing
-        # Ownerless rows (a restart's late acks) go with the timeout; the rest must be gone already.
+        # Ownerless rows (late acks after a restart) expire with the timeout; all others have been removed before.
         await asyncio.sleep(config.message_timeout_s * 1.2)
         await running.wait_idle()
         for task_id, ref in running._task_set.refs.items():

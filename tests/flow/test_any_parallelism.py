@@ -8,5 +8,5 @@ from .any_parallelism import problem
 
 
 @pytest.mark.parametrize("seed", range(24))
-async def test_it_is_what_a_plain_model_says(seed: int) -> None:
+async def test_results_equal_those_of_a_plain_model(seed: int) -> None:
     assert await problem(seed) is None

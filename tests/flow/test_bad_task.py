@@ -20,7 +20,7 @@ LEAST_OF_FEW = 0.7
 @pytest.mark.parametrize(
     "name", ["hung-4-1024-1024-1", "slow-4-1024-1024-1", "hung-10-16-16-4", "slow-4-4096-16-4", "slow-10-16-1024-1"]
 )
-async def test_the_others_have_all_that_they_can_do(sim_clock: object, name: str) -> None:
+async def test_the_other_tasks_run_at_their_full_rate(sim_clock: object, name: str) -> None:
     assert await ratio(Cell.named(name), 7, seconds=1) >= LEAST
 
 
@@ -28,7 +28,7 @@ async def test_the_others_have_all_that_they_can_do(sim_clock: object, name: str
 @pytest.mark.parametrize(
     "name", ["hung-4-1024-256-1", "hung-10-1024-256-1", "crawling-4-1024-256-1", "crawling-10-64-16-1"]
 )
-async def test_few_messages_may_be_open_and_the_others_go_on(sim_clock: object, name: str, pending: int) -> None:
+async def test_the_other_tasks_continue_with_few_pending_messages(sim_clock: object, name: str, pending: int) -> None:
     """They did nothing until the message timeout: their trees waited for the rows of the bad one."""
     assert await ratio(Cell.named(name), 3, seconds=3, pending=pending) >= LEAST_OF_FEW
 
@@ -49,11 +49,11 @@ async def test_only_messages_with_a_row_in_the_task_that_hangs_time_out(sim_cloc
     assert len(source.outcomes) - len(failed) == trouble.done
 
 
-async def test_it_is_still_so_after_two_periods_of_the_topology_master(sim_clock: object) -> None:
+async def test_the_other_tasks_continue_after_two_periods_of_the_topology_master(sim_clock: object) -> None:
     assert await ratio(Cell.named("slow-4-1024-1024-1"), 8, seconds=14) >= LEAST
 
 
-async def test_by_fields_all_wait_for_the_one_that_hangs(sim_clock: object) -> None:
+async def test_with_fields_grouping_all_tasks_wait_for_the_hanging_one(sim_clock: object) -> None:
     """Rows of a key have nowhere else to go: so it would be seen if a shuffle waited as well."""
 
     def by_fields(cell: Cell, trouble: Trouble) -> Topology:
@@ -66,7 +66,7 @@ async def test_by_fields_all_wait_for_the_one_that_hangs(sim_clock: object) -> N
 
 
 @pytest.mark.parametrize("bad", ["hung", "slow"])
-async def test_columns_by_partial_key_wait_for_the_pair(sim_clock: object, bad: str) -> None:
+async def test_columns_by_partial_key_wait_for_both_candidates(sim_clock: object, bad: str) -> None:
     """Each row has two candidates: while one of them is full, the other has all of them."""
     pa: Any = pytest.importorskip("pyarrow")
 
@@ -112,7 +112,7 @@ def test_a_process_of_it_says_the_ratios_of_its_seeds(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("options", ["--seeds 0", "--jobs 0", "--seconds 0", "--cells hang-*"])
-def test_what_runs_nothing_is_refused(options: str) -> None:
+def test_arguments_that_select_no_run_are_refused(options: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(options.split())
     assert ended.value.code == 2

@@ -49,7 +49,7 @@ def model_of(windows: Any) -> Any:
     [Session(10), Tumbling(50), Sliding(50, 20), Mixed(size=3, slide_ms=25), Mixed(size_ms=40, slide=2)],
     ids=["session", "tumbling", "sliding", "rows each ms", "ms each rows"],
 )
-async def test_as_the_plain_model_with_however_many_tasks(windows: Any, seed: int) -> None:
+async def test_results_equal_those_of_a_plain_model_with_any_number_of_tasks(windows: Any, seed: int) -> None:
     rng = random.Random(seed)
     at, rows = 1_000, []
     for n in range(120):

@@ -107,7 +107,7 @@ async def test_a_session_is_shown_whole_and_its_tuples_are_acked_then(cluster: L
     await rig.feed((50, "b"), (301, "c"))
     await asyncio.sleep(3)
     assert rig.sink.values[1:] == [("aaa", "aaa", "", 0)]
-    assert rig.names == "abcdeg"  # the second session of b had gone by: g was late
+    assert rig.names == "abcdeg"  # the second session of b had fired: g was late
     assert running.metrics()["windows"].late == 1
     rig.feeder.finish()
     await running.wait_idle()
@@ -189,7 +189,7 @@ async def test_tuples_of_a_window_that_raises_fail_with_their_last_window(cluste
     assert [row[3] for row in rig.sink.values] == [-50, 50, 100]
 
 
-async def test_results_are_anchored_if_that_is_asked_for(cluster: LocalCluster) -> None:
+async def test_results_are_anchored_if_configured(cluster: LocalCluster) -> None:
     class Anchored(Shown):
         windows = Tumbling(100)
         anchored = True
@@ -205,7 +205,7 @@ async def test_results_are_anchored_if_that_is_asked_for(cluster: LocalCluster) 
         assert len(rig.feeder.acked) == 3 - failed
 
 
-async def test_emits_of_its_own_late_tuples_and_bad_ones(cluster: LocalCluster) -> None:
+async def test_a_buffered_bolt_emits_late_tuples_and_fails_bad_ones(cluster: LocalCluster) -> None:
     class Own(BufferedWindowBolt):
         windows = Tumbling(100)
         timestamp = "at"
@@ -253,7 +253,7 @@ async def test_windows_longer_than_messages_may_take_are_refused() -> None:
             await cluster.submit("t", rig.topology, Config(message_timeout_s=6))
 
 
-async def test_what_it_holds_when_it_is_killed_fails(cluster: LocalCluster) -> None:
+async def test_kept_tuples_fail_when_the_task_is_killed(cluster: LocalCluster) -> None:
     rig = Rig(Shown(Tumbling(20_000)), Config(message_timeout_s=50))
     running = await cluster.submit("t", rig.topology, Config(message_timeout_s=50))
     await rig.feed((10, "a"), (60, "b"))

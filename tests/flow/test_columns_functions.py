@@ -94,7 +94,7 @@ async def test_functions_of_batches(source: Any, step: Any) -> None:
     assert metrics["source"].acked == 3
 
 
-async def test_a_function_that_gives_something_else_fails_and_says_what_to_do() -> None:
+async def test_a_function_that_returns_another_type_fails_with_the_remedy() -> None:
     @bolt("word", "n", arrow=True)
     def wrong(given: Any) -> Any:
         return pa.table(given.to_pydict())
@@ -107,7 +107,7 @@ async def test_a_function_that_gives_something_else_fails_and_says_what_to_do() 
     assert "table.to_batches()" in errors[0].error
 
 
-def test_what_cannot_take_columns_is_refused_when_the_topology_is_built() -> None:
+def test_a_bolt_that_cannot_take_columns_is_refused_when_the_topology_is_built() -> None:
     class Rich(CountRich):
         def execute_arrow(self, given: Any) -> None: ...
 

@@ -26,7 +26,7 @@ from aiostorm.windows import Combined, Count, Sum
 from .windows_rig import FIELDS, Rig, sums
 
 
-async def test_each_so_many_rows() -> None:
+async def test_results_after_a_number_of_rows() -> None:
     async with LocalCluster() as cluster:
         rig = Rig(sums(early=Each(2)))
         running = await cluster.submit("t", rig.topology)
@@ -41,7 +41,7 @@ async def test_each_so_many_rows() -> None:
 
 
 @pytest.mark.parametrize("time", [Time.EVENT, Time.PROCESSING])
-async def test_every_so_often(time: Time) -> None:
+async def test_results_after_an_interval(time: Time) -> None:
     async with LocalCluster() as cluster:
         rig = Rig(sums(Session(20_000, time=time), early=Every(1_000)))
         running = await cluster.submit("t", rig.topology)
@@ -91,7 +91,7 @@ class Alerts(WindowedBolt):
         return key, list(state), window.final
 
 
-async def test_a_class_sees_it_in_the_window() -> None:
+async def test_a_class_reads_early_results_from_the_window() -> None:
     async with LocalCluster() as cluster:
         rig = Rig(Alerts())
         running = await cluster.submit("t", rig.topology)
@@ -136,7 +136,7 @@ class Kept(BufferedWindowBolt):
         (Kept, "early results are of states: derive from WindowedBolt"),
     ],
 )
-def test_what_cannot_be_shown_is_said_when_the_topology_is_built(bolt: Any, problem: str) -> None:
+def test_impossible_early_results_are_refused_when_the_topology_is_built(bolt: Any, problem: str) -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", FeederSpout(FIELDS))
     builder.set_bolt("windows", bolt()).shuffle_grouping("spout")

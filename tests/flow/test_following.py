@@ -148,7 +148,7 @@ async def test_columns_are_followed(cluster: LocalCluster, timestamp: Any, unit:
     assert running.metrics()["windows"].late == 1
 
 
-async def test_nothing_is_followed_where_nobody_asks(cluster: LocalCluster) -> None:
+async def test_streams_are_not_followed_without_a_window_behind_them(cluster: LocalCluster) -> None:
     feeder = FeederSpout(FIELDS)
     builder = TopologyBuilder()
     builder.set_spout("spout", feeder)

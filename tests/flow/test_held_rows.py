@@ -111,7 +111,7 @@ async def life(cluster: LocalCluster, source: Source, made: Any, **config: Any) 
 @pytest.mark.parametrize("pending", [10, 11, 30, 100, 1_000])
 @pytest.mark.parametrize("tree", [1, 3, 256])
 @pytest.mark.parametrize("made", [ByThrees, LaterByThrees, Sums])
-async def test_what_waits_for_others_holds_up_nothing(
+async def test_a_row_that_waits_for_others_does_not_delay_its_stream(
     local_cluster: LocalCluster, sim_clock: SimClock, made: Callable[[], Any], pending: int, tree: int
 ) -> None:
     source = Source(3_000)
@@ -153,7 +153,7 @@ async def test_windows_and_joins_of_windows_go_on(
 
 @pytest.mark.parametrize("one_in", [1_000, 100])
 @pytest.mark.parametrize("rows", [1, 3])
-async def test_what_is_forgotten_fails_alone(
+async def test_a_tuple_without_an_ack_fails_alone(
     local_cluster: LocalCluster, sim_clock: SimClock, one_in: int, rows: int
 ) -> None:
     forgotten = set()

@@ -109,7 +109,7 @@ async def test_outputs_know_their_chunk_and_a_replay_gives_the_same_parts(bolt: 
     assert Counter(chunk for chunk, _, _ in distinct) == {f"s/0/{chunk}": outputs for chunk in range(4)}
 
 
-async def test_row_bolts_see_it_as_metadata() -> None:
+async def test_row_bolts_read_the_identity_as_metadata() -> None:
     builder = TopologyBuilder()
     builder.set_spout("source", Named(2))
     builder.set_bolt("rows", SeenRows(), parallelism=2).fields_grouping("source", "word")

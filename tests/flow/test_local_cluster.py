@@ -145,7 +145,7 @@ async def test_waiting_has_a_limit() -> None:
         await running.kill(wait_s=0)
 
 
-async def test_what_goes_in_comes_out_in_the_metrics() -> None:
+async def test_metrics_count_each_row_in_and_out() -> None:
     async with aiostorm.running(topology(slow=True)) as running:
         await running.wait_finished()
         metrics = running.metrics()

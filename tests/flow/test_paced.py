@@ -135,7 +135,7 @@ async def rates(clock: SimClock, shop: Shop, seconds: int) -> list[tuple[int, in
 
 @pytest.mark.parametrize("source", [Endless, ManyACall, generator])
 @pytest.mark.parametrize("slow", [Slow, function, batches])
-async def test_the_spout_settles_at_what_its_bolt_can_bear(
+async def test_the_spout_settles_at_the_rate_of_its_bolt(
     local_cluster: LocalCluster, sim_clock: SimClock, source: Any, slow: Any
 ) -> None:
     shop = Shop()
@@ -158,7 +158,7 @@ async def test_the_spout_settles_at_what_its_bolt_can_bear(
     await running.kill(0)
 
 
-async def test_when_the_bolt_is_fast_again_the_spout_is_free_again(
+async def test_a_spout_is_released_when_its_bolt_is_fast_again(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     shop = Shop()
@@ -177,7 +177,7 @@ async def test_when_the_bolt_is_fast_again_the_spout_is_free_again(
     assert shop["acked"] == shop["emitted"] == shop["done"]
 
 
-async def test_switched_off_every_spout_is_free_at_once_and_on_again_it_is_paced_again(
+async def test_switching_backpressure_off_frees_spouts_and_on_paces_them_again(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     shop = Shop()
@@ -290,7 +290,7 @@ async def test_two_hot_keys_by_partial_key_do_not_make_their_spouts_stop_and_go(
     await running.kill(0)
 
 
-async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: LocalCluster) -> None:
+async def test_only_backpressure_settings_can_be_changed(local_cluster: LocalCluster) -> None:
     running = await submit(local_cluster, Endless(Shop()), Slow(Shop()))
     before = running.config
     with pytest.raises(ConfigError, match="workers cannot be changed while a topology runs"):
@@ -303,7 +303,7 @@ async def test_only_what_is_about_backpressure_can_be_changed(local_cluster: Loc
     await running.kill(0)
 
 
-async def test_an_end_waits_for_no_pace(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_the_end_of_a_stream_is_not_delayed_by_a_pace(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     shop = Shop(takes_s=2.0)
     running = await submit(local_cluster, Endless(shop), Slow(shop), Config(mailbox_capacity_tuples=4))
     await sim_clock.advance(30)

@@ -78,7 +78,7 @@ async def run(seed: int, seconds: int, config: Config) -> list[tuple[float, int]
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_one_slow_task_starves_no_other_whatever_the_shuffle_draws(seed: int) -> None:
+async def test_one_slow_task_does_not_starve_others_for_any_order_of_the_shuffle(seed: int) -> None:
     """With rows bound to a full task, a spout waited for that task; the order that was drawn decided when."""
     done = await run(seed, 13, Config(backpressure_enable=False, mailbox_capacity_tuples=100))
     a_second = [sum(begin <= at_s < begin + 1 for at_s, _ in done) for begin in range(3, 13)]

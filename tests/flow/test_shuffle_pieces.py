@@ -65,7 +65,7 @@ async def test_rows_of_more_than_half_a_millisecond_go_to_each_task_in_turn(
 
 @SHUFFLES
 @pytest.mark.parametrize(("takes_s", "piece"), [(0.00021, 4), (9e-5, 11), (3e-6, 256)])
-async def test_fast_rows_go_in_pieces_however_seldom_they_come(
+async def test_fast_rows_are_sent_in_pieces_at_any_rate(
     sim_clock: object, grouping: str, takes_s: float, piece: int
 ) -> None:
     went = await where(TASKS + 2 * TASKS * piece, takes_s, grouping)

@@ -59,7 +59,7 @@ async def test_a_window_fires_when_the_watermark_passes_its_end(
 
 
 @pytest.mark.parametrize("between", [0, 3])
-async def test_the_input_that_is_furthest_behind_counts_until_it_is_idle(cluster: LocalCluster, between: int) -> None:
+async def test_the_slowest_input_decides_until_it_is_idle(cluster: LocalCluster, between: int) -> None:
     rig = Rig(sums(idle_timeout_ms=10_000), spouts=2, between=between)
     running = await cluster.submit("t", rig.topology)
     await rig.feed(*[("ann", at, 1) for at in range(0, 3_000, 500)])
@@ -73,7 +73,7 @@ async def test_the_input_that_is_furthest_behind_counts_until_it_is_idle(cluster
 
 
 @pytest.mark.parametrize("first", [0, 1])
-async def test_when_all_are_silent_time_is_where_the_furthest_is(cluster: LocalCluster, first: int) -> None:
+async def test_with_all_inputs_idle_the_greatest_watermark_counts(cluster: LocalCluster, first: int) -> None:
     """In whatever order they fall silent. What is beyond that waits for the next row; what comes behind it is late."""
     rig = Rig(sums(idle_timeout_ms=10_000), spouts=2)
     running = await cluster.submit("t", rig.topology)
@@ -100,7 +100,7 @@ async def test_when_all_are_silent_time_is_where_the_furthest_is(cluster: LocalC
     assert rig.sink.values[4:] == [("ann", 24, 4_000, 5_000)]
 
 
-async def test_watermarks_travel_through_bolts_that_have_no_windows(cluster: LocalCluster) -> None:
+async def test_bolts_without_windows_pass_watermarks_on(cluster: LocalCluster) -> None:
     feeder, sink = FeederSpout(FIELDS), Recorder()
 
     @bolt(outputs=("user", "total", "until"))
@@ -126,7 +126,7 @@ async def test_watermarks_travel_through_bolts_that_have_no_windows(cluster: Loc
     assert sink.values[3:] == [(4, 4, 9_000, 12_000)]
 
 
-async def test_a_spout_tells_watermarks_itself(cluster: LocalCluster) -> None:
+async def test_a_spout_emits_watermarks(cluster: LocalCluster) -> None:
     class WatermarkSpout(Spout):
         outputs = FIELDS
         watermarks = True
@@ -160,7 +160,7 @@ async def test_a_spout_tells_watermarks_itself(cluster: LocalCluster) -> None:
     assert running.metrics()["windows"].late == 1
 
 
-async def test_a_blocking_spout_tells_watermarks_too() -> None:
+async def test_a_blocking_spout_emits_watermarks() -> None:
     class Blocking(Spout):
         outputs = FIELDS
         watermarks = True
@@ -189,7 +189,7 @@ async def test_a_blocking_spout_tells_watermarks_too() -> None:
         assert running.metrics()["windows"].late == 0
 
 
-async def test_who_does_not_say_that_it_tells_cannot() -> None:
+async def test_a_spout_that_does_not_declare_watermarks_cannot_emit_them() -> None:
     class NoWatermarks(Spout):
         outputs = FIELDS
 
@@ -223,7 +223,7 @@ async def test_one_bad_clock_does_not_close_every_window(cluster: LocalCluster) 
 # -- the clock, ingestion, counts, sessions ----------------------------------------------------------------------------
 
 
-async def test_windows_by_the_clock_fire_though_nothing_comes(cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_processing_time_windows_fire_without_new_rows(cluster: LocalCluster, sim_clock: SimClock) -> None:
     rig = Rig(sums(Tumbling(10_000, time=Time.PROCESSING), timestamp=None))
     running = await cluster.submit("t", rig.topology)
     await rig.feed(("ann", 10**15, 1), ("ann", 0, 2))  # what they say does not matter
@@ -236,7 +236,7 @@ async def test_windows_by_the_clock_fire_though_nothing_comes(cluster: LocalClus
     assert rig.sink.values == [("ann", 3, until_ms - 10_000, until_ms)]
 
 
-async def test_rows_carry_the_time_at_which_they_came_in(cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_rows_carry_their_ingestion_time(cluster: LocalCluster, sim_clock: SimClock) -> None:
     class Slow(BasicBolt):
         outputs = FIELDS
 

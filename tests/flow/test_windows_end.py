@@ -97,7 +97,7 @@ async def test_windows_wait_for_late_tuples_as_long_as_they_are_allowed(cluster:
 # -- ends, idleness, limits --------------------------------------------------------------------------------------------
 
 
-async def test_the_end_waits_for_what_may_come_again(cluster: LocalCluster) -> None:
+async def test_the_end_of_a_stream_waits_for_rows_that_may_be_replayed(cluster: LocalCluster) -> None:
     class Stumbling(BasicBolt):
         outputs = FIELDS
         failures: ClassVar[list[int]] = []
@@ -123,7 +123,7 @@ async def test_the_end_waits_for_what_may_come_again(cluster: LocalCluster) -> N
     assert sink.values == [("ann", 6, 0, 1_000)]
 
 
-async def test_nothing_happens_while_nothing_comes(cluster: LocalCluster) -> None:
+async def test_bolts_have_no_timer_without_new_rows(cluster: LocalCluster) -> None:
     rig = Rig(sums(), spouts=2, between=2)
     running = await cluster.submit("t", rig.topology, Config(backpressure_enable=False))
     await rig.feed(("ann", 10, 1))
@@ -133,7 +133,7 @@ async def test_nothing_happens_while_nothing_comes(cluster: LocalCluster) -> Non
     assert all(task._wakeup is None for task in bolts)
 
 
-async def test_a_row_for_which_there_is_no_room_fails_alone(cluster: LocalCluster) -> None:
+async def test_a_row_beyond_the_limit_of_states_fails_alone(cluster: LocalCluster) -> None:
     rig = Rig(sums(max_states=2))
     running = await cluster.submit("t", rig.topology)
     await rig.feed(("ann", 0, 1), ("bob", 0, 1), ("cat", 0, 1), ("ann", 1, 1))
@@ -156,7 +156,7 @@ async def test_many_windows_fire_in_many_turns(cluster: LocalCluster) -> None:
     assert starts == sorted(starts)
 
 
-async def test_purge_may_say_nothing_much_or_fail(cluster: LocalCluster) -> None:
+async def test_purge_may_return_none_or_many_or_raise(cluster: LocalCluster) -> None:
     class Own(Retracting):
         late = LatePolicy.DROP
         retract = WindowedBolt.retract
@@ -195,7 +195,7 @@ async def test_a_single_state_by_default_is_of_the_task(cluster: LocalCluster) -
 
 
 @pytest.mark.parametrize("held_up", ["by those behind", "by user code"])
-async def test_an_input_is_not_silent_while_the_task_cannot_hear_it(cluster: LocalCluster, held_up: str) -> None:
+async def test_an_input_is_not_idle_while_the_task_cannot_receive(cluster: LocalCluster, held_up: str) -> None:
     async def wait(seconds: float, which: str) -> None:
         if which == held_up:
             await asyncio.sleep(seconds)
@@ -236,7 +236,7 @@ async def test_an_input_is_not_silent_while_the_task_cannot_hear_it(cluster: Loc
     [(Tumbling(1_000), 5, 7, 1), (Sliding(1_000, 500), 10, 14, 1), (Session(500), 5, 7, 0)],
     ids=["tumbling", "sliding", "session"],
 )
-async def test_open_windows_fire_when_nobody_speaks_if_that_is_asked_for(
+async def test_open_windows_fire_on_idle_inputs_if_configured(
     cluster: LocalCluster, windows: Any, waiting: int, asked: int, late: int
 ) -> None:
     for fire_when_idle, total in ((False, waiting), (True, asked)):

@@ -73,7 +73,7 @@ async def test_rows_that_wait_for_more_are_shown_and_acked_at_the_end(
     assert running.metrics()["windows"].live_windows == 0
 
 
-async def test_what_has_fired_does_not_fire_again_after_a_restart(cluster: LocalCluster) -> None:
+async def test_fired_windows_do_not_fire_again_after_a_restart(cluster: LocalCluster) -> None:
     class Dying(Retracting):
         late = LatePolicy.DROP
         retract = WindowedBolt.retract

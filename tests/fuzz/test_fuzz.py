@@ -21,14 +21,14 @@ def test_hostile_bytes_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_mutated_is_good_before(name: str) -> None:
+def test_frames_are_valid_before_they_are_mutated(name: str) -> None:
     make, read = TARGETS[name]
     if name != "noise":
         for seed in range(30):
             read(make(Random(seed)))
 
 
-def test_what_raises_anything_else_is_found() -> None:
+def test_an_unexpected_exception_is_found() -> None:
     def planted(data: bytes) -> None:
         raise KeyError(data)
 

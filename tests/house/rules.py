@@ -167,7 +167,7 @@ def short_enough(source: Source) -> Iterator[Fault]:
             size = _code_lines(node)
             if size > MAX_FUNCTION_LINES:
                 yield Fault(
-                    source.name, node.lineno, f"{node.name} has {size} lines: a function is read on one screen (40)"
+                    source.name, node.lineno, f"{node.name} has {size} lines: a function is read on one screen (60)"
                 )
 
 

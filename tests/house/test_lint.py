@@ -88,7 +88,7 @@ def test_nothing_is_left_to_be_done_later():
     )
 
 
-def test_no_machine_of_ours_shows():
+def test_no_file_names_a_developers_machine():
     homes = re.compile(r"(?<![\w.:/-])/(?:home|root|work|Users|mnt|srv)/[\w.]")
     indexes = re.compile(r"--?(?:extra-)?index-url|find-links|PIP_INDEX|UV_INDEX|UV_DEFAULT_INDEX", re.IGNORECASE)
     this_file = "tests/house/test_lint.py"

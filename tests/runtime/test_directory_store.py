@@ -37,7 +37,7 @@ async def opened(path: Path, **options: Any) -> AsyncIterator[DirectoryStore]:
 # -- what it does ------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_written_is_read_here_and_by_the_next(tmp_path: Path) -> None:
+async def test_written_data_is_read_by_this_and_the_next_store(tmp_path: Path) -> None:
     async with opened(tmp_path / "deep" / "store") as store:
         assert await store.read("a") is None
         await store.write("a", b"one")
@@ -56,7 +56,7 @@ async def test_what_was_written_is_read_here_and_by_the_next(tmp_path: Path) -> 
         assert await store.names() == ["..", "b"]
 
 
-def test_it_is_a_store(tmp_path: Path) -> None:
+def test_a_directory_store_is_a_store(tmp_path: Path) -> None:
     store: Store = DirectoryStore(tmp_path)
     assert store.max_bytes == 64 * 1024 * 1024
     with pytest.raises(ValueError, match="at least 1 byte"):
@@ -197,7 +197,7 @@ steps = st.one_of(
 
 
 @given(script=st.lists(steps, max_size=25))
-def test_it_does_what_a_dict_does(script: list[tuple[Any, ...]]) -> None:
+def test_a_store_behaves_like_a_dict(script: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as path, asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_follow(Path(path), script))
 

@@ -134,7 +134,9 @@ async def test_all_lines_are_reported_before_the_end(nursery: Nursery) -> None:
 
 
 @pytest.mark.sockets
-async def test_a_child_has_nothing_of_ours(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_inherits_no_standard_input_or_environment(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spawner = nursery.spawner("""
         import os, sys
         print(repr(sys.stdin.read()), os.environ.get("A_WORD"), os.getpgrp() == os.getpid())

@@ -219,7 +219,7 @@ def test_a_thread_does_not_outlive_its_loop() -> None:
     assert watch_threads() == []
 
 
-def test_whose_file_is_it() -> None:
+def test_files_of_the_framework_are_recognized() -> None:
     root = Path(stall_module.__file__).parents[1]
     assert stall_module.is_ours(str(root / "actors" / "actor.py"))
     assert stall_module.is_ours(asyncio.__file__)

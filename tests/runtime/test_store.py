@@ -25,7 +25,7 @@ def test_names(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "x" * 129, "a/b", "../a", "a\\b", "a b", "a\n", "a\0", "ä", "a:b", "/", "~", "%2e", "a*"]
 )
-def test_what_is_no_name(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no slash"):
         check_blob_name(name)
 

@@ -263,7 +263,7 @@ def test_without_a_session_fields_name_the_columns(monkeypatch: pytest.MonkeyPat
             SparkBatchSpout(**given)
 
 
-def test_what_is_wrong_is_said_without_spark() -> None:
+def test_wrong_arguments_are_reported_without_spark() -> None:
     for given in (
         {},
         {"sql": "select 1", "path": "x", "fields": "a"},

@@ -62,7 +62,7 @@ async def test_no_more_at_once_than_threads(calls: SparkCalls):
     assert max(at_once) == 2
 
 
-async def test_one_that_is_given_up_goes_on_and_the_next_does_not_wait_for_it(calls: SparkCalls):
+async def test_an_abandoned_call_goes_on_and_does_not_delay_the_next_one(calls: SparkCalls):
     go, done = threading.Event(), threading.Event()
 
     def stuck() -> None:

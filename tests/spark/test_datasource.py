@@ -162,7 +162,7 @@ WRONG: list[tuple[list[str], dict[str, str], str, str]] = [
 ]
 
 
-async def test_what_cannot_be_written_is_said_when_it_is_planned(job: Job) -> None:
+async def test_types_that_cannot_be_written_are_refused_when_the_query_is_planned(job: Job) -> None:
     table = Table()
     async with both(job, table):
         for change, options, mode, why in WRONG:
@@ -172,7 +172,7 @@ async def test_what_cannot_be_written_is_said_when_it_is_planned(job: Job) -> No
     assert not table.numbers
 
 
-def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pyspark_without_data_sources_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiostorm.spark import SparkUnavailableError
     from aiostorm.spark.datasource import format as datasource
 
@@ -181,7 +181,7 @@ def test_a_pyspark_without_data_sources_is_said(monkeypatch: pytest.MonkeyPatch)
         register(None)
 
 
-def test_a_type_that_arrow_has_not_is_said(data_sources: None) -> None:
+def test_a_type_without_an_arrow_type_is_refused(data_sources: None) -> None:
     from aiostorm.spark.datasource import api as datasource_api
     from aiostorm.spark.needs import require
 

@@ -74,7 +74,7 @@ def test_the_token_is_made_once_by_the_first_task(tmp_path: Path) -> None:
     assert os.stat(os.path.join(folder, "credentials")).st_mode & 0o777 == 0o600
 
 
-def test_who_dials_has_a_token_from_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIOSTORM_CREDENTIALS", raising=False)
     with pytest.raises(CredentialsError, match="AIOSTORM_CREDENTIALS"):
         endpoints.client_security(None, None)

@@ -75,7 +75,7 @@ def test_it_raises_one_short_error_when_the_batch_failed() -> None:
     assert error.__context__ is None
 
 
-def test_who_waits_and_who_comes_later_is_sent_away() -> None:
+def test_waiting_and_later_calls_are_refused_after_the_end() -> None:
     async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> list[CallbackThread]:
         first = CallbackThread(foreach_batch)
         await deliveries.get()
@@ -99,7 +99,7 @@ def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
         assert "the event loop of the topology has ended" in str(late.join())
 
 
-def test_py4j_does_not_log_what_others_tell(caplog: pytest.LogCaptureFixture) -> None:
+def test_py4j_does_not_log_errors_that_the_batch_reports(caplog: pytest.LogCaptureFixture) -> None:
     in_loop(lambda foreach_batch, deliveries: asyncio.sleep(0))
     logger = logging.getLogger("py4j.clientserver")
     for error in (BatchNotDoneError("reported"), ValueError("news")):

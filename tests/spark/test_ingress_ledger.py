@@ -102,7 +102,7 @@ def test_a_batch_that_was_committed_is_done_when_it_comes_again() -> None:
     assert ledger.offer("a", 3, asked("q/b3/0/0", stream="another", batch=3))[0].kind is ActionKind.SEND
 
 
-def test_only_who_was_asked_for_data_sends_it() -> None:
+def test_only_the_writer_that_was_asked_sends_data() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
     ledger.offer("a", 1, asked())
     ledger.offer("b", 1, asked())

@@ -50,7 +50,7 @@ def test_a_java_that_does_not_start_is_none(tmp_path: Path):
     assert version_in(tmp_path / "nothing") is None
 
 
-def test_one_that_is_named_is_taken_before_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_configured_java_is_preferred_to_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "a", release="21.0.1")))
     named = make_java(tmp_path / "b", release="17.0.1")
     assert find_java(named).home == str(named)
@@ -58,7 +58,7 @@ def test_one_that_is_named_is_taken_before_java_home(tmp_path: Path, monkeypatch
     assert find_java().where == "JAVA_HOME"
 
 
-def test_one_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_configured_java_is_the_only_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "a", release="21.0.1")))
     with pytest.raises(SparkUnavailableError, match=r"Java 11 in .*old.*17"):
         find_java(make_java(tmp_path / "b", release="11.0.1"))
@@ -66,7 +66,7 @@ def test_one_that_is_named_is_the_only_one(tmp_path: Path, monkeypatch: pytest.M
         find_java(tmp_path / "nowhere")
 
 
-def test_one_on_the_path_is_followed_to_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_java_on_the_path_is_resolved_to_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home = make_java(tmp_path / "jdk", release="17.0.2")
     links = tmp_path / "links"
     links.mkdir()
@@ -75,14 +75,16 @@ def test_one_on_the_path_is_followed_to_its_home(tmp_path: Path, monkeypatch: py
     assert (find_java().home, find_java().where) == (str(home), "PATH")
 
 
-def test_an_old_one_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_old_java_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", release="1.8.0_1")))
     new = make_java(tmp_path / "new", release="17.0.2")
     monkeypatch.setenv("PATH", str(new / "bin"))
     assert find_java().home == str(new)
 
 
-def test_without_any_it_says_what_it_saw_and_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_java_the_error_names_the_searched_places_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", release="11.0.2")))
     with pytest.raises(SparkUnavailableError) as refused:
         find_java()

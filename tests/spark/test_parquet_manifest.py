@@ -48,7 +48,7 @@ class LaterStream(Stream):
 
 
 @pytest.mark.parametrize("by", [(), "word"])
-async def test_a_job_that_is_whole_says_so(tmp_path: Path, by: Any) -> None:
+async def test_a_complete_job_writes_its_manifest(tmp_path: Path, by: Any) -> None:
     assert await run_whole(built(Chunks(4), ParquetSinkBolt(str(tmp_path), partition_by=by), tasks=3)) == []
     manifest = manifest_of(tmp_path)
     names = [file["name"] for file in manifest["files"]]
@@ -67,13 +67,13 @@ async def test_rows_that_waited_for_their_file_to_the_end_are_in_it(tmp_path: Pa
     assert manifest_of(tmp_path)["rows"] == 40
 
 
-async def test_a_job_that_has_lost_something_says_nothing(tmp_path: Path) -> None:
+async def test_a_job_that_lost_rows_writes_no_manifest(tmp_path: Path) -> None:
     await run_whole(built(Changes(3, retries=0), ParquetSinkBolt(str(tmp_path)), tasks=1))
     assert read(tmp_path) == rows_of(0, 2)
     assert not [name for name in files(tmp_path) if name in BOTH]
 
 
-async def test_nor_does_one_without_an_end_or_that_was_killed(tmp_path: Path) -> None:
+async def test_a_job_that_was_killed_or_has_no_end_writes_no_manifest(tmp_path: Path) -> None:
     await run(built(Chunks(3), ParquetSinkBolt(str(tmp_path))))
     async with LocalCluster() as cluster:
         running = await cluster.submit("p", built(Chunks(3), ParquetSinkBolt(str(tmp_path))).create_topology())

@@ -70,7 +70,7 @@ def test_null_has_a_folder_and_a_long_value_an_error() -> None:
         folder_of(["a"], ["x" * 300])
 
 
-def test_only_temporary_files_that_are_old_are_leftovers() -> None:
+def test_only_old_temporary_files_are_stale() -> None:
     name = temporary_name("ab", 3)
     assert is_leftover(name, LEFTOVER_S + 1)
     assert not is_leftover(name, LEFTOVER_S - 1)

@@ -230,7 +230,7 @@ async def test_a_deactivated_topology_holds_the_next_batch(place: StreamFolder, 
     assert place.commits() == [0, 1]
 
 
-async def test_what_is_wrong_with_a_source_is_said(place: StreamFolder, spark: Any) -> None:
+async def test_problems_of_a_source_are_reported(place: StreamFolder, spark: Any) -> None:
     place.add()
 
     async def error(**options: Any) -> str:

@@ -83,7 +83,7 @@ async def test_each_worker_opens_its_resources_in_a_slot_and_on_the_driver(spark
         assert (folder / worker).read_text().splitlines() == [f"{pids[worker]} {what}" for what in done]
 
 
-async def test_what_cannot_be_is_said_before_anything_starts(spark: Any, tmp_path: Path) -> None:
+async def test_impossible_settings_are_refused_before_the_start(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SparkWorkersError, match=r"3 slots need 3 cores, and local\[2\] has 2"):
         async with LocalCluster(backend=SparkWorkers(spark, slots=3)):
             pass
@@ -138,7 +138,7 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         (["--spark", "yarn", "--listen", "10.1.2.3:0"], 78, "TLS and a token"),
     ],
 )
-def test_what_the_command_refuses(words: list[str], code: int, said: str) -> None:
+def test_the_command_refuses_wrong_arguments(words: list[str], code: int, said: str) -> None:
     done = run_command(*words, "examples.word_count:topology")
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 

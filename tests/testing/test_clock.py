@@ -17,7 +17,7 @@ def run(work: Callable[[SimClock], Coroutine[Any, Any, Any]]) -> Any:
         return runner.run(work(SimClock()))
 
 
-def test_advance_lets_everything_in_between_happen_and_everything_at_its_end() -> None:
+def test_advance_runs_everything_up_to_and_at_its_end() -> None:
     async def work(clock: SimClock) -> None:
         seen: list[float] = []
 

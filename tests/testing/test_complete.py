@@ -124,7 +124,7 @@ async def test_a_bounded_spout_needs_no_mock() -> None:
     assert result["square"] == [(0,), (1,), (4,), (9,), (16,)]
 
 
-async def test_the_end_is_when_all_is_done_not_when_a_while_has_passed() -> None:
+async def test_a_run_ends_when_all_work_is_done() -> None:
     class Later(BasicBolt):
         outputs = Fields("line")
 
@@ -200,7 +200,7 @@ async def test_dead_letters_are_captured() -> None:
     assert result["lines"] == [("",), ("",), ("",)]  # emitted, and replayed twice
 
 
-async def test_a_topology_that_never_ends_is_an_error_that_says_why() -> None:
+async def test_a_topology_that_never_ends_is_an_error_with_the_reason() -> None:
     class Ticker(Endless):
         async def next_tuple(self) -> None:
             self.collector.emit(("tick",), message_id=object())

@@ -89,7 +89,7 @@ def test_any_text_is_valid(made: list[Event]) -> None:
 
 
 @given(TEXTS)
-def test_what_is_escaped_can_be_read_again(text: str) -> None:
+def test_escaped_text_can_be_unescaped(text: str) -> None:
     read = re.sub(r"#(\d+);", lambda number: chr(int(number[1])), escaped(text))
     assert read == ("".join(char for char in " ".join(text.split()) or "-" if char.isprintable()) or "-")
 
@@ -165,7 +165,7 @@ def test_names_and_a_time_are_chosen() -> None:
     assert [step.at_s for step in diagram_of(made, names=["a", "b"], begin_s=2, end_s=7).steps] == [3, 5, 7]
 
 
-def test_what_happens_around_a_message_is_chosen() -> None:
+def test_the_steps_around_a_message_can_be_chosen() -> None:
     made = [Event(float(i), "send", "a", "b", "1 row", (f"w{i}",)) for i in range(10)]
     made.insert(6, send(5.2, "b", "c", "acks"))
     diagram = diagram_of(made, about="'w5'")

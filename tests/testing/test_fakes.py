@@ -52,7 +52,7 @@ async def test_one_bolt() -> None:
     assert saved == [1, 2]
 
 
-async def test_one_bolt_without_it_hears_how_to_give_it() -> None:
+async def test_a_bolt_without_a_resource_gets_an_error_with_the_remedy() -> None:
     with pytest.raises(Exception, match=r"no resource 'db' is declared: .*resources={name: …} gives one to a test"):
         async with bolt_harness(Save, fields="n"):
             """It cannot be prepared."""
@@ -67,7 +67,7 @@ async def test_a_whole_topology() -> None:
     assert opened == ["clock"], "what is not given is opened"
 
 
-async def test_one_that_is_tracked(local_cluster: LocalCluster) -> None:
+async def test_a_tracked_resource(local_cluster: LocalCluster) -> None:
     saved: list[int] = []
     feeder = FeederSpout("n")
     tracked = await track_topology(local_cluster, topology(feeder), resources={"db": saved, "clock": None})
@@ -77,6 +77,6 @@ async def test_one_that_is_tracked(local_cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize(("name", "hint"), [("bd", "there are: db, clock"), ("clok", "did you mean 'clock'")])
-async def test_one_that_the_topology_has_not_is_refused(name: str, hint: str) -> None:
+async def test_an_unknown_resource_is_refused(name: str, hint: str) -> None:
     with pytest.raises(ScriptError, match=f"no resource '{name}'; {hint}"):
         await complete_topology(topology(FixedSpout([1], "n")), resources={name: None})

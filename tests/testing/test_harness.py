@@ -119,7 +119,7 @@ async def test_a_bolt_that_holds_its_tuples_until_a_tick(sim_clock: SimClock) ->
         assert (h.emitted, h.held, h.acked) == ([(3,)], [], [(1,), (2,)])
 
 
-async def test_acks_from_elsewhere_show_up(sim_clock: SimClock) -> None:
+async def test_acks_from_outside_of_execute_are_recorded(sim_clock: SimClock) -> None:
     class Later(Bolt):
         def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
             self.collector = collector
@@ -182,7 +182,7 @@ async def test_a_bolt_that_cannot_be_prepared() -> None:
             raise AssertionError("never there")
 
 
-async def test_something_that_is_no_bolt() -> None:
+async def test_an_object_that_is_no_bolt_is_refused() -> None:
     given: Any = object()
     with pytest.raises(TopologyError, match="bolt 'bolt'"):
         async with bolt_harness(given, fields="n"):
@@ -245,7 +245,7 @@ async def test_waiting_is_bounded() -> None:
             await h.execute(1, timeout_s=5)
 
 
-async def test_the_end_is_orderly() -> None:
+async def test_the_harness_calls_cleanup_at_its_end() -> None:
     ended: list[str] = []
 
     class Ends(BasicBolt):

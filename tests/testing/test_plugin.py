@@ -30,7 +30,7 @@ def project(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> pytest
     return pytester
 
 
-def test_using_the_clock_is_asking_for_virtual_time(project: pytest.Pytester) -> None:
+def test_the_clock_fixture_gives_virtual_time(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         import asyncio
@@ -248,7 +248,7 @@ def test_the_ini_option_gives_every_async_test_virtual_time_except_sockets(pytes
         result.stdout.fnmatch_lines(["*::test_real[[]asyncio] PASSED*", "*::test_real[[]uvloop] PASSED*"])
 
 
-def test_a_sockets_marker_of_somebody_else_means_nothing_to_us(project: pytest.Pytester) -> None:
+def test_a_sockets_marker_of_another_plugin_is_ignored(project: pytest.Pytester) -> None:
     project.makeconftest(
         """
         def pytest_configure(config):

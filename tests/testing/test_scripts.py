@@ -31,7 +31,7 @@ def straight(spout: Spout, recorder: Recorder, *, spouts: int = 1, recorders: in
 # -- FeederSpout -------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_fed_comes_out_and_is_acked(local_cluster: LocalCluster) -> None:
+async def test_fed_rows_are_emitted_and_acked(local_cluster: LocalCluster) -> None:
     feeder, recorder = FeederSpout("word", "count"), Recorder()
     await local_cluster.submit("t", straight(feeder, recorder))
     assert await feeder.feed(("a", 1)) == 0
@@ -44,7 +44,7 @@ async def test_what_is_fed_comes_out_and_is_acked(local_cluster: LocalCluster) -
     assert feeder.pending == 0
 
 
-async def test_what_is_fed_untracked_has_no_message_id(local_cluster: LocalCluster) -> None:
+async def test_rows_fed_untracked_have_no_message_id(local_cluster: LocalCluster) -> None:
     feeder, recorder = FeederSpout("word"), Recorder(fail_on=lambda tup: tup["word"] == "lost")
     running = await local_cluster.submit("t", straight(feeder, recorder))
     assert await feeder.feed("lost", tracked=False) is None
@@ -57,7 +57,7 @@ async def test_what_is_fed_untracked_has_no_message_id(local_cluster: LocalClust
         await feeder.feed("a", "mine", tracked=False)
 
 
-async def test_what_was_fed_before_the_topology_runs_is_emitted(local_cluster: LocalCluster) -> None:
+async def test_rows_fed_before_the_start_are_emitted(local_cluster: LocalCluster) -> None:
     feeder, recorder = FeederSpout("word"), Recorder()
     await feeder.feed_all(["a", "b"])
     running = await local_cluster.submit("t", straight(feeder, recorder))
@@ -133,7 +133,7 @@ async def test_finish_ends_the_spout(local_cluster: LocalCluster) -> None:
         await feeder.feed("d")
 
 
-async def test_feed_waits_for_room_in_the_script(local_cluster: LocalCluster) -> None:
+async def test_feed_waits_for_free_capacity_in_the_script(local_cluster: LocalCluster) -> None:
     feeder, recorder = FeederSpout("n", capacity_tuples=5), Recorder()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
@@ -144,7 +144,7 @@ async def test_feed_waits_for_room_in_the_script(local_cluster: LocalCluster) ->
     assert recorder.values == [(n,) for n in range(50)]
 
 
-async def test_idle_is_bounded_and_says_what_is_missing(sim_clock: SimClock) -> None:
+async def test_wait_idle_is_bounded_and_names_open_messages(sim_clock: SimClock) -> None:
     feeder = FeederSpout("word")
     await feeder.feed_all(["a", "b"])
     with pytest.raises(WaitTimeoutError, match=r"2 of the messages .* \(0, 1; 2 not yet emitted, .*\) after 60 s"):
@@ -201,7 +201,7 @@ async def test_wait_idle_is_not_fooled_by_a_spout_that_is_at_its_limit(local_clu
     assert len(recorder.values) == 10
 
 
-async def test_max_retries_replay_before_a_fixed_spout_hears_of_a_failure(local_cluster: LocalCluster) -> None:
+async def test_max_retries_replay_before_a_fixed_spout_is_notified_of_a_failure(local_cluster: LocalCluster) -> None:
     attempts: list[str] = []
 
     def third_time(tup: Tuple) -> bool:

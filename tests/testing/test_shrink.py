@@ -38,7 +38,7 @@ def test_a_set_of_culprits_is_found(drawn: tuple[int, set[int]]) -> None:
 
 
 @given(st.integers(1, 9), st.sets(st.frozensets(st.integers(0, 8)), min_size=1, max_size=20))
-def test_what_it_finds_fails_and_each_part_of_it_is_needed(count: int, failing: set[frozenset[int]]) -> None:
+def test_a_shrunk_script_fails_and_each_of_its_faults_is_needed(count: int, failing: set[frozenset[int]]) -> None:
     """Also where less may pass and still less fail: no law holds for fault scripts."""
     everything = tuple(range(count))
     fails = {frozenset(everything), *failing}

@@ -68,7 +68,7 @@ def test_a_test_runs_once_per_seed_in_a_world_of_its_own(simulated: pytest.Pytes
     result.stdout.fnmatch_lines(["*::test_without_the_fixture[[]seed-0] PASSED*"])
 
 
-def test_a_topology_of_ones_own_is_run_with_what_is_outside_replaced(simulated_strict: pytest.Pytester) -> None:
+def test_a_users_topology_runs_with_its_outside_components_replaced(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(
         """
         import pytest
@@ -193,7 +193,7 @@ def test_without_the_marker_of_strict_mode_it_says_so(simulated_strict: pytest.P
 
 
 @pytest.mark.slow
-def test_a_fixture_of_somebody_elses_with_this_name_is_left_alone(simulated: pytest.Pytester) -> None:
+def test_another_fixture_named_simulation_is_left_alone(simulated: pytest.Pytester) -> None:
     simulated.makeconftest("import pytest\n@pytest.fixture\ndef simulation():\n    return 'theirs'\n")
     simulated.makepyfile(
         """
@@ -212,7 +212,7 @@ def test_a_fixture_of_somebody_elses_with_this_name_is_left_alone(simulated: pyt
     simulated.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_chance_is_seeded_while_the_test_runs_and_only_then(simulated_strict: pytest.Pytester) -> None:
+def test_the_random_module_is_seeded_only_while_the_test_runs(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(
         """
         import random
@@ -255,7 +255,7 @@ def test_more_seeds_by_the_option_and_any_seed_by_its_name(simulated_strict: pyt
     assert "a number of seeds, 1 or more; not '0'" in said(result)
 
 
-def test_a_bolt_that_opens_a_socket_is_told_that_there_is_none(simulated_strict: pytest.Pytester) -> None:
+def test_a_bolt_that_opens_a_socket_gets_an_error_that_explains_it(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(
         """
         import asyncio
@@ -280,7 +280,7 @@ def test_a_bolt_that_opens_a_socket_is_told_that_there_is_none(simulated_strict:
 # -- broken promises ---------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_promise_that_the_test_has_not_seen_fails_it(simulated_strict: pytest.Pytester) -> None:
+def test_an_unhandled_invariant_error_fails_the_test(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(
         """
         import asyncio

@@ -54,7 +54,7 @@ def in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_failing_seed_tells_what_happened_and_its_command_runs_it_again(simulated_strict: pytest.Pytester) -> None:
+def test_a_failing_seed_is_reported_with_its_trace_and_the_command_to_rerun(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(test_mistakes=MISTAKES)
     result = simulated_strict.runpytest("test_mistakes.py::test_kept")
     result.assert_outcomes(failed=1)
@@ -78,7 +78,7 @@ def test_a_failing_seed_tells_what_happened_and_its_command_runs_it_again(simula
     assert re.findall(trace, again.stdout, re.MULTILINE) == re.findall(trace, said(result), re.MULTILINE)
 
 
-def test_of_many_failing_seeds_a_few_are_told_in_full(simulated_strict: pytest.Pytester) -> None:
+def test_only_a_few_of_many_failing_seeds_are_reported_in_full(simulated_strict: pytest.Pytester) -> None:
     simulated_strict.makepyfile(test_mistakes=MISTAKES)
     result = simulated_strict.runpytest("test_mistakes.py::test_blank", "--simulation-seeds", "5")
     result.assert_outcomes(failed=5)

@@ -45,7 +45,7 @@ async def test_all_is_acked(local_cluster: LocalCluster, sim_clock: SimClock) ->
     assert (tracked.emitted, tracked.transferred, tracked.processed, tracked.acked, tracked.failed) == (3, 3, 3, 3, 0)
 
 
-async def test_it_waits_for_what_a_bolt_holds(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_the_wait_includes_tuples_that_a_bolt_holds(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, hold = FeederSpout("n"), DoesRich()
     tracked = await track_topology(local_cluster, line(feeder, hold=hold))
     await feeder.feed(1)
@@ -56,7 +56,7 @@ async def test_it_waits_for_what_a_bolt_holds(local_cluster: LocalCluster, sim_c
     assert sim_clock.monotonic() - now_s == pytest.approx(5)
 
 
-async def test_a_failed_message_is_named_and_told_once(local_cluster: LocalCluster) -> None:
+async def test_a_failed_message_is_named_and_reported_once(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("n")
 
     def act(tup: Any, collector: Any) -> None:
@@ -86,7 +86,7 @@ async def test_a_forgotten_tuple_fails_by_timeout(local_cluster: LocalCluster, s
         await tracked.wait_all_acked()
 
 
-async def test_the_timeout_says_what_is_open(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_the_timeout_error_names_open_messages(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, hold = FeederSpout("n"), DoesRich()
     tracked = await track_topology(local_cluster, line(feeder, hold=hold))
     await feeder.feed(1, "held")
@@ -98,7 +98,7 @@ async def test_the_timeout_says_what_is_open(local_cluster: LocalCluster, sim_cl
     await tracked.wait_all_acked()
 
 
-async def test_what_was_emitted_again_and_acked_is_acked(local_cluster: LocalCluster) -> None:
+async def test_a_replayed_and_acked_message_counts_as_acked(local_cluster: LocalCluster) -> None:
     class Again(Numbers):
         """Emits what failed again, and finishes never."""
 
@@ -177,7 +177,7 @@ async def test_ids_need_not_be_hashable(local_cluster: LocalCluster) -> None:
     assert tracked.acked == 1
 
 
-async def test_many_failures_are_told_shortly(local_cluster: LocalCluster) -> None:
+async def test_many_failures_are_reported_in_few_lines(local_cluster: LocalCluster) -> None:
     tracked = await track_topology(
         local_cluster, line(FixedSpout(range(25), "n"), sink=Recorder(fail_on=lambda tup: True))
     )
@@ -208,7 +208,7 @@ async def test_emitted_and_nothing_moves(local_cluster: LocalCluster, sim_clock:
 
 async def test_acks_that_are_under_way_are_waited_for(local_cluster: LocalCluster) -> None:
     class Slow(Numbers):
-        """Takes three seconds to hear an ack."""
+        """Its ack() takes three seconds."""
 
         async def ack(self, message_id: Any) -> None:
             await asyncio.sleep(3)
@@ -220,7 +220,7 @@ async def test_acks_that_are_under_way_are_waited_for(local_cluster: LocalCluste
     assert source.acked == [0, 1]
 
 
-async def test_what_was_too_much_counts_for_the_next_wait(local_cluster: LocalCluster) -> None:
+async def test_surplus_acks_count_for_the_next_wait(local_cluster: LocalCluster) -> None:
     feeder = FeederSpout("n")
     tracked = await track_topology(local_cluster, line(feeder, sink=Recorder()))
     await feeder.feed_all([1, 2, 3])
@@ -235,7 +235,7 @@ async def test_what_was_too_much_counts_for_the_next_wait(local_cluster: LocalCl
         await asyncio.gather(tracked.wait_emitted(2, timeout_s=1), feeder.feed(5))
 
 
-async def test_a_wait_that_something_keeps_from_ending(local_cluster: LocalCluster) -> None:
+async def test_the_timeout_error_names_what_keeps_the_wait_from_ending(local_cluster: LocalCluster) -> None:
     class Endless(Spout):
         outputs = "n"
 
@@ -263,7 +263,7 @@ async def test_a_spout_at_its_limit_does_not_move(local_cluster: LocalCluster) -
     assert [tup["n"] for tup in hold.held] == [0, 1, 2]
 
 
-async def test_a_replay_that_has_no_room_does_not_move(local_cluster: LocalCluster) -> None:
+async def test_a_replay_without_free_capacity_does_not_move(local_cluster: LocalCluster) -> None:
     hold = DoesRich()
     config = {"max_spout_pending": 1, "max_retries": 9}
     tracked = await track_topology(local_cluster, line(Numbers(5, each_call=2), hold=hold), config)
@@ -322,7 +322,7 @@ async def test_a_generator_keeps_its_context(local_cluster: LocalCluster) -> Non
     assert (tracked.running.name, tracked.acked) == ("generators", 3)
 
 
-def test_a_failed_message_says_what_it_is() -> None:
+def test_a_failed_message_has_a_readable_text() -> None:
     assert str(FailedMessage("s", 7, Failure("timeout"))) == "s: message 7: timeout"
     assert str(FailedMessage("s", "a", Failure("failed", "b", 3, "E: x"))) == "s: message 'a': failed in b[3]: E: x"
 

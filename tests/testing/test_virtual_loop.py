@@ -117,7 +117,7 @@ async def wait_for_ever(event: asyncio.Event) -> None:
     await event.wait()  # here
 
 
-def test_a_deadlock_is_an_error_that_says_who_waits_where() -> None:
+def test_a_deadlock_is_an_error_that_names_the_waiting_tasks_and_lines() -> None:
     async def work() -> None:
         never = asyncio.Event()
         async with asyncio.TaskGroup() as group:

@@ -115,7 +115,7 @@ def test_numbers_agree_across_types() -> None:
     assert len(hashes) == 1
 
 
-def test_what_lies_under_a_null_does_not_count() -> None:
+def test_values_under_a_null_do_not_count() -> None:
     under = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.array([7, 8]).buffers()[1]])
     assert column_keys.hash_rows([under]).tolist() == [stable_hash((7,)), stable_hash((None,))]
     texts = pa.array(["ab", "x" * 60, "cd"])
@@ -129,7 +129,7 @@ def test_a_dictionary_may_be_larger_than_its_column_and_hold_nulls() -> None:
         assert column_keys.hash_rows([part]).tolist() == [stable_hash((value,)) for value in part.to_pylist()]
 
 
-def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
+def test_times_are_truncated_to_microseconds() -> None:
     for kind in (pa.timestamp("ns"), pa.duration("ns"), pa.time64("ns")):
         fine, cut = pa.array([1999], kind), pa.array([1000], kind)
         assert column_keys.hash_rows([fine]).tolist() == column_keys.hash_rows([cut]).tolist()

@@ -263,7 +263,7 @@ def test_a_whole_batch_of_a_users_grouping_is_handed_on_as_it_is() -> None:
     ],
     ids=["no such task", "two shares", "rows"],
 )
-def test_what_a_users_columns_code_must_not_do(answer: Any, message: str) -> None:
+def test_errors_of_a_users_columns_code_are_reported(answer: Any, message: str) -> None:
     class Wrong(ByLength):
         def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
             return answer(batch)
@@ -291,7 +291,7 @@ def test_columns_are_taken_by_name() -> None:
         ([("a", 1)], "use emit"),
     ],
 )
-def test_what_does_not_fit_is_refused(given_batch: Any, message: str) -> None:
+def test_rows_that_do_not_fit_are_refused(given_batch: Any, message: str) -> None:
     with pytest.raises(EmitError, match=message):
         column_rows(given_batch, ORIGIN, "component 'lines'")
 

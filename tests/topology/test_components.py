@@ -48,7 +48,7 @@ def test_the_context_knows_tasks_and_fields() -> None:
     assert hooks == [hook]
 
 
-def test_what_a_user_leaves_out_does_nothing() -> None:
+def test_methods_that_a_user_leaves_out_do_nothing() -> None:
     given: Any = None
     failure = Failure("timeout")
     spout = Spout()
@@ -73,6 +73,6 @@ def test_what_a_user_leaves_out_does_nothing() -> None:
         (lambda: BasicBolt().execute(None, None), "BasicBolt must define execute or execute_batch"),  # type: ignore[arg-type]
     ],
 )
-def test_what_a_user_must_define_says_so(call: Any, message: str) -> None:
+def test_a_missing_required_method_is_an_error(call: Any, message: str) -> None:
     with pytest.raises(NotImplementedError, match=message):
         call()

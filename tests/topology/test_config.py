@@ -141,7 +141,9 @@ BAD: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("field", "value", "allowed"), BAD, ids=str)
-def test_what_is_not_allowed_names_key_value_source_and_what_is(field: str, value: Any, allowed: str) -> None:
+def test_a_forbidden_value_is_an_error_with_key_value_source_and_allowed_values(
+    field: str, value: Any, allowed: str
+) -> None:
     key = STORM_KEYS[field][0]
     (problem,) = mistakes(lambda: Config(**{key: value}))
     assert problem.startswith(f"{key} = {value!r} (keyword): ")
@@ -159,7 +161,7 @@ def test_the_low_mark_is_below_the_high_mark_wherever_they_come_from() -> None:
     )
 
 
-def test_what_a_running_topology_can_be_given_anew() -> None:
+def test_settings_that_a_running_topology_can_change() -> None:
     config = Config(workers=2, backpressure_low_mark=0.1)
     updated = config.updated({"topology.backpressure.enable": False, "backpressure_low_mark": 0.2})
     assert (updated.workers, updated.backpressure_enable, updated.backpressure_low_mark) == (2, False, 0.2)
@@ -217,7 +219,7 @@ def test_a_misspelt_key_is_an_error_that_names_the_nearest(key: str, meant: str)
     assert problem.startswith(f"{key} (keyword): no such setting; did you mean {meant}?")
 
 
-def test_a_topology_key_like_nothing_is_an_error_all_the_same() -> None:
+def test_an_unknown_topology_key_without_a_similar_one_is_an_error() -> None:
     assert mistakes(lambda: Config(**{"topology.qqqq": 3})) == ("topology.qqqq (keyword): no such setting",)
 
 
@@ -245,7 +247,7 @@ IGNORED = [
 ]
 
 
-def test_what_storm_knows_and_we_do_not_use_is_accepted_and_listed() -> None:
+def test_storm_keys_without_effect_are_accepted_and_listed() -> None:
     config = Config(**dict.fromkeys(IGNORED, "x"), **{"my.key": 1})
     assert config.ignored == tuple(sorted(IGNORED))
     assert dict(config.user) == {"my.key": 1}

@@ -87,7 +87,7 @@ def test_a_bolt_knows_style_colour_and_arity(
     ]
 
 
-def test_what_is_decorated_stays_the_function() -> None:
+def test_a_decorated_function_stays_callable() -> None:
     made = bolt("sum")(plain)
     assert made(1, b=2) == 3
     assert (made.__doc__, vars(made)["__name__"], made.name) == ("Add.", "plain", "plain")

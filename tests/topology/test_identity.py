@@ -92,7 +92,7 @@ def test_what_a_bolt_emits_has_the_identity_of_what_it_executes() -> None:
     assert with_identity_of(plain, plain, "bolt") is plain
 
 
-def test_what_is_made_of_no_one_batch_belongs_to_no_chunk() -> None:
+def test_rows_of_no_single_batch_have_no_identity() -> None:
     kept = with_identity_of(batch(["a"], {**NAMED, b"mine": b"1"}), None)
     assert kept.schema.metadata == {b"mine": b"1"}
     assert not has_identity(kept)

@@ -76,7 +76,7 @@ FITS: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", FITS)
-async def test_what_opens_a_resource(kind: str) -> None:
+async def test_functions_that_open_a_resource(kind: str) -> None:
     function, expected = FITS[kind]
     for _ in range(2):  # each worker, and each topology of a process, opens its own
         manager = built(("r", function)).resources["r"].manager(CONTEXT)
@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_open_one_is_a_mistake_of_the_topology(kind: str) -> None:
+def test_an_object_that_cannot_open_a_resource_is_an_error_of_the_topology(kind: str) -> None:
     name, function, advice = REFUSED[kind]
     with pytest.raises(TopologyError, match=advice) as refused:
         built((name, function))
@@ -116,7 +116,7 @@ def test_a_name_is_declared_once() -> None:
         built(("r", plain), ("s", plain), ("r", asynchronous))
 
 
-async def test_what_turns_out_to_be_no_context_manager() -> None:
+async def test_a_resource_that_is_no_context_manager_is_an_error() -> None:
     for function in (lambda: returns(), lambda: 7, StringIO):
         resource = built(("r", function)).resources["r"]
         if function is StringIO:

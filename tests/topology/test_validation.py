@@ -393,6 +393,6 @@ def test_streams_may_have_the_names_that_storm_allows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["$la te", "a:b", "a/b", "a\\b", "a\nb", "'a'", "", "n" * 129])
-def test_but_none_with_blanks_quotes_and_separators_of_places(name: str) -> None:
+def test_names_with_blanks_quotes_and_separators_are_refused(name: str) -> None:
     _, problems = read_outputs({name: "x"})
     assert "is not a stream name" in problems[0]

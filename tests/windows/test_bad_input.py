@@ -88,7 +88,7 @@ def rows_of(fired: Any) -> Sequence[Any]:
 
 @pytest.mark.parametrize("kind", BY_TIME)
 @pytest.mark.parametrize("first", [True, False], ids=["first", "in the middle"])
-def test_what_is_no_time_fails_alone(kind: str, first: bool) -> None:
+def test_a_row_with_an_invalid_timestamp_fails_alone(kind: str, first: bool) -> None:
     windows = BY_TIME[kind]()
     begin = [] if first else [6]
     timestamps = [*begin, *NO_TIMES, 7]
@@ -103,7 +103,7 @@ def test_what_is_no_time_fails_alone(kind: str, first: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", BY_TIME)
-def test_a_batch_of_nothing_else(kind: str) -> None:
+def test_a_batch_of_invalid_timestamps_only(kind: str) -> None:
     windows = BY_TIME[kind]()
     assert len(windows.add([None] * len(NO_TIMES), NO_TIMES, NO_TIMES).failed) == len(NO_TIMES)
     assert windows.next_fire_ms is None

@@ -14,7 +14,7 @@ pytest.importorskip("datasketches")
 @pytest.mark.parametrize(
     "assigner", [Tumbling(100), Sliding(100, 10), Session(100)], ids=lambda value: type(value).__name__
 )
-def test_it_is_close_to_the_truth(assigner: object) -> None:
+def test_the_estimate_is_close_to_the_true_number(assigner: object) -> None:
     windows = time_windows(assigner, Distinct("v"))  # type: ignore[arg-type]
     rows = [{"v": f"user {n % 3_000}"} for n in range(4_000)]
     assert windows.add(["k"] * 4_000, [n // 40 for n in range(4_000)], rows).failed == []

@@ -66,7 +66,7 @@ def test_sessions_that_become_one_have_the_rows_of_both() -> None:
     assert rows_of(windows.advance(99)) == [(0, 31, "a", 6, True)]
 
 
-def test_what_rows_have_come_to_is_shown_when_the_time_is_over() -> None:
+def test_early_results_are_emitted_after_their_interval() -> None:
     windows = early_windows(Tumbling(10), Collect(), Every(100))
     assert windows.next_ms(0) is None
     add(windows, ("a", 1, "x"), ("b", 2, "y"), ("a", 12, "z"))
@@ -112,12 +112,12 @@ def test_an_error_in_an_early_result_is_shown_and_the_window_goes_on() -> None:
 
 @pytest.mark.parametrize("early", [Each, Every])
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "1"])
-def test_what_is_no_number(early: Any, wrong: Any) -> None:
+def test_invalid_early_settings_are_refused(early: Any, wrong: Any) -> None:
     with pytest.raises(WindowError, match="early="):
         early(wrong)
 
 
-def test_there_are_none_of_windows_by_count() -> None:
+def test_count_windows_have_no_early_results() -> None:
     with pytest.raises(WindowError, match="early results of Counts"):
         early_windows(Counts(3), Count(), Each(1))  # type: ignore[arg-type]
 

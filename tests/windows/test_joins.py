@@ -209,7 +209,7 @@ def test_a_stream_of_a_component() -> None:
     assert list(joins.machine(read).rows([[("ann",)], [("ann", "/a")]])) == [("ann", "/a")]
 
 
-def test_what_a_join_gave_is_joined_again() -> None:
+def test_the_result_of_a_join_is_joined_again() -> None:
     """Its fields have the names of inputs in them."""
     read = {StreamId("joined"): Fields("orders:user", "url"), StreamId("users"): Fields("id", "name")}
     joins = Joins.of("joined", "orders:user").join("users", "id").select("orders:user, joined:url, name")
@@ -294,7 +294,7 @@ def test_skewed_keys_end_at_the_limit() -> None:
         (lambda: Joins.of("a", "k").machine({StreamId("a"): Fields("j")}), "a has no field 'k'; there are: j"),
     ],
 )
-def test_what_makes_no_sense_is_refused_as_it_is_written(build: Any, says: str) -> None:
+def test_a_join_that_makes_no_sense_is_refused_when_it_is_declared(build: Any, says: str) -> None:
     with pytest.raises(WindowError, match=says):
         build()
 

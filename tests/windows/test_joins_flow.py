@@ -78,7 +78,7 @@ async def test_two_spouts_joined_by_minute() -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-async def test_what_has_no_partner(tasks: int) -> None:
+async def test_rows_without_a_partner(tasks: int) -> None:
     bolt = JoinBolt("orders", "user", Tumbling(MINUTE), timestamp="at").full_join("clicks", "user").select("id, url")
     done = await run(build(bolt, tasks))
     expected = [(1, "/a"), (1, "/b"), (2, None), (3, "/c"), (4, None), (None, "/d"), (5, None), (None, "/e")]

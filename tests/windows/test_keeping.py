@@ -129,7 +129,10 @@ def test_windows_that_wait_for_a_later_row_need_capacity_for_it(windows: Any) ->
     ("settings", "why"),
     [
         ({"fire_when_idle": True}, "silence moves time on"),
-        ({"generator": lambda: ByFunction(lambda at_ms, row: at_ms + 1_000)}, "nobody can say what it tells"),
+        (
+            {"generator": lambda: ByFunction(lambda at_ms, row: at_ms + 1_000)},
+            "its watermarks are not known in advance",
+        ),
         ({"spouts": (WatermarkEmitter,)}, "the spout moves time on without a row"),
         ({"policy": WatermarkPolicy.GLOBAL_MAX_TIMESTAMP, "tasks": 2}, "one of them is enough"),
         ({"between": Ticking}, "what it emits may have no anchor"),
@@ -137,7 +140,7 @@ def test_windows_that_wait_for_a_later_row_need_capacity_for_it(windows: Any) ->
         ({"config": Config(max_spout_pending=1, acker_executors=0)}, "nothing is open"),
     ],
 )
-def test_what_may_go_on_is_not_refused(settings: dict[str, Any], why: str) -> None:
+def test_windows_that_can_progress_are_not_refused(settings: dict[str, Any], why: str) -> None:
     assert problems(Tumbling(100), **settings) == [], why
 
 
@@ -196,7 +199,7 @@ def test_a_join_is_refused_with_the_spout_that_has_too_little_capacity() -> None
         builder.create_topology()
 
 
-async def test_what_a_cluster_allows_counts_too() -> None:
+async def test_limits_of_the_cluster_count_too() -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", Rows)
     builder.set_bolt("windows", Kept()).shuffle_grouping("spout")
@@ -218,7 +221,7 @@ FIRES = [
 
 
 @pytest.mark.parametrize("windows", FIRES)
-async def test_what_is_not_refused_fires(windows: Any) -> None:
+async def test_windows_that_are_not_refused_fire(windows: Any) -> None:
     """A row a window, and no more messages open than there must be."""
     feeder, sink = FeederSpout(FIELDS), Recorder()
     builder = TopologyBuilder()

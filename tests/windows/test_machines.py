@@ -119,7 +119,7 @@ class Own(Aggregate):
         (lambda: Watermarks([1], idle_timeout_ms=0), "idle_timeout_ms"),
     ],
 )
-def test_what_cannot_be_is_refused_when_it_is_built(build: Any, says: str) -> None:
+def test_impossible_settings_are_refused_when_the_window_is_built(build: Any, says: str) -> None:
     with pytest.raises(WindowError, match=says):
         build()
 
@@ -368,7 +368,7 @@ NOW = 1_800_000_000_000
         ([NOW, *[2 * NOW] * 7, NOW + 1, *[2 * NOW] * 20], NOW + 27 * 1_000),
     ],
 )
-def test_who_begins_with_a_clock_that_is_behind_is_not_years_behind(clocks: list[int], reached: int) -> None:
+def test_an_input_that_begins_with_a_slow_clock_is_not_years_behind(clocks: list[int], reached: int) -> None:
     far = MaxTimestamp(1_000)
     far.observe(clocks)
     assert far.ms is not None

@@ -158,7 +158,7 @@ def test_a_subclass_is_not_passed_over_by_batches() -> None:
 
 
 @every_machine
-def test_no_state_is_none(make: Any) -> None:
+def test_none_is_no_state(make: Any) -> None:
     class Forgetful(Aggregate):
         def init_state(self, window: Window) -> Any:
             return None

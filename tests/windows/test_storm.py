@@ -247,7 +247,7 @@ def test_tumbling_event_time_windows_of_jstorm() -> None:
     "JStorm SlidingWindowTopologyTest#testSlidingWindowTopology",
     "for rows 1, 2, 3, …: 55, 210, 465, 765",
 )
-def test_sums_by_what_is_new_and_what_has_expired() -> None:
+def test_sums_from_new_and_expired_tuples() -> None:
     total, sums = 0, []
     for window in counted(30, 10, seq(1, 300)):
         total += sum(window.get_new()) - sum(window.get_expired())
@@ -374,7 +374,7 @@ def assert_whole_slides(size: int, slide: int) -> None:
     "TridentWindowingTest#testWindowConfig",
     "length and slide: 9, 9; 10, 2; 20,000, 20,000; 50,000, 10,000",
 )
-def test_what_windows_are() -> None:
+def test_sizes_and_slides_of_windows() -> None:
     assert (Counts(9).size, Counts(9).slide) == (9, 9)
     assert (Counts(10, 2).size, Counts(10, 2).slide) == (10, 2)
     assert (Tumbling(20_000).size_ms, Tumbling(20_000).slide_ms) == (20_000, 20_000)
@@ -409,6 +409,6 @@ def test_rolling_counts(slots: int, came: tuple[int, ...], counts: tuple[int, ..
     ]
 
 
-def test_what_windows_keep_their_rows() -> None:
+def test_windows_that_keep_their_rows() -> None:
     assert isinstance(buffered_windows(Counts(3)), BufferedCounts)
     assert isinstance(buffered_windows(Tumbling(3)), BufferedWindows)

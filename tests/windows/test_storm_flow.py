@@ -142,7 +142,7 @@ def each_row(_: Any) -> bool:
     '600 as plain values: ((600,), 600, "s1", "default"); anchored to the tuple; the tuple is acked',
     "The receiver needs no class of aiostorm to read the row",
 )
-async def test_what_the_late_stream_gives(cluster: LocalCluster) -> None:
+async def test_tuples_of_the_late_stream(cluster: LocalCluster) -> None:
     bolt = WindowedBolt(
         Sliding(20, 10),
         Collect("ts"),
@@ -173,7 +173,7 @@ async def test_what_the_late_stream_gives(cluster: LocalCluster) -> None:
     "State is not durable yet: the content of incremental windows is lost with the process, which is "
     "counted and logged",
 )
-async def test_when_a_tuple_is_acked(cluster: LocalCluster) -> None:
+async def test_incremental_windows_ack_at_once_and_buffered_ones_when_they_fire(cluster: LocalCluster) -> None:
     class Rows(BufferedWindowBolt):
         windows = Tumbling(1_000)
         timestamp = "ts"

@@ -81,7 +81,7 @@ def test_two_streams() -> None:
 
 
 @scenario("No row has come", "WaterMarkEventGeneratorTest#testNoEvents", "no watermark")
-def test_nothing_has_come() -> None:
+def test_no_row_has_arrived() -> None:
     assert Tracker("s1").run() is None
 
 

@@ -21,21 +21,21 @@ def clock(windows: Any, *, exact: bool = False, **settings: Any) -> StreamClock:
     )
 
 
-def test_what_is_in_order_needs_one_mark_a_turn() -> None:
+def test_ordered_rows_need_one_watermark_a_turn() -> None:
     made = clock(Tumbling(10))
     assert not made.observe([1, 5, 12, 31])
     assert made.due_watermark(0) == 31
     assert made.due_watermark(0) is None
 
 
-def test_a_mark_goes_before_a_row_that_is_late_by_it() -> None:
+def test_a_watermark_precedes_rows_that_are_late_by_it() -> None:
     made = clock(Tumbling(10))
     assert made.observe([1, 12, 5, 13, 14, 6, 25, 7]) == [(2, 12), (7, 25)]
     assert not made.due
 
 
 @pytest.mark.parametrize(("windows", "cuts"), [(Tumbling(100), []), (Session(3), [(2, 12), (5, 14), (7, 25)])])
-def test_a_mark_that_ends_no_window_is_none(windows: Any, cuts: list[Any]) -> None:
+def test_a_watermark_that_ends_no_window_is_not_sent(windows: Any, cuts: list[Any]) -> None:
     made = clock(windows)
     made.observe([1])
     made.due_watermark(0)
@@ -62,7 +62,7 @@ def test_between_two_ends_a_mark_goes_each_interval() -> None:
     assert made.due
 
 
-def test_one_that_others_go_by_counts_each_millisecond() -> None:
+def test_a_followed_stream_clock_counts_each_millisecond() -> None:
     made = clock(Tumbling(1_000), exact=True)
     made.observe([1])
     assert made.due_watermark(0) == 1
@@ -70,7 +70,7 @@ def test_one_that_others_go_by_counts_each_millisecond() -> None:
     assert made.due
 
 
-def test_it_is_believed_in_steps() -> None:
+def test_a_jump_of_the_stream_clock_is_accepted_in_steps() -> None:
     made = clock(Tumbling(10), max_advance_ms=100)
     made.observe([5])
     assert (made.ms, made.due) == (None, False)

@@ -25,7 +25,7 @@ def test_a_datetime_is_the_same_moment(at_ms: int) -> None:
 
 
 @pytest.mark.parametrize("at_ms", [LEAST_MS - 1, YEAR_10000_MS])
-def test_what_no_datetime_can_say_is_an_error(at_ms: int) -> None:
+def test_times_beyond_datetime_are_an_error(at_ms: int) -> None:
     with pytest.raises(TimestampError, match="is no datetime: those go from the year 1 to 9999"):
         to_datetime(at_ms)
 
@@ -135,6 +135,6 @@ class Own(WindowedBolt):
         (Own, r"to_datetime\(window.start\) gives a datetime"),
     ],
 )
-def test_what_cannot_be_is_said_when_the_topology_is_built(make: Any, message: str) -> None:
+def test_impossible_times_are_refused_when_the_topology_is_built(make: Any, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         built(make())
