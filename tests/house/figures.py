@@ -8,7 +8,7 @@ How each is counted, so that other projects can be measured in the same way:
   under TYPE_CHECKING do not count. Modules that import each other in a circle count as one;
 * comments: lines with a `#` comment, without those that are for tools (`noqa`, `type:`, `pragma`, `fmt:`, `!`).
 
-docs/architecture.md has the figures of one commit.
+docs/notes/structure.md has the figures of one commit.
 """
 
 from __future__ import annotations
