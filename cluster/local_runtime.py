@@ -17,27 +17,28 @@ from .idle_detection import IdleDetector, IdleGoal
 from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
 from .stalls import StallReports
 from .task_set import TaskSet
+from .tasks_here import TasksHere, make_tasks
 
 
 class LocalReports:
     """Reads the tasks of this process. A RuntimeReports."""
 
-    def __init__(self, task_set: TaskSet, stalls: StallReports) -> None:
-        self._task_set = task_set
+    def __init__(self, tasks: TasksHere, stalls: StallReports) -> None:
+        self._tasks = tasks
         self._stalls = stalls
 
     @property
     def activity(self) -> int:
         """A counter that grows with all that the tasks do."""
-        counts = (task.counters for task in self._task_set.tasks)
+        counts = (task.counters for task in self._tasks)
         done = sum(c.emitted + c.transferred + c.executed + c.acked + c.failed + c.restarts for c in counts)
-        exchange = self._task_set.exchange
+        exchange = self._tasks.exchange
         return done if exchange is None else done + sum(exchange.sent.values()) + sum(exchange.received.values())
 
     @property
     def error_count(self) -> int:
         """The number of all errors; `errors` has the last ones."""
-        return self._task_set.errors.count
+        return self._tasks.errors.count
 
     @property
     def stall_count(self) -> int:
@@ -47,40 +48,40 @@ class LocalReports:
     @property
     def event_count(self) -> int:
         """The number of all backpressure events; 0 without the topology master."""
-        master = self._task_set.master
+        master = self._tasks.master
         return 0 if master is None else master.event_count
 
     def metrics(self) -> TopologyMetrics:
-        task_set = self._task_set
-        by_component: dict[str, list[TaskMetrics]] = {c: [] for c in task_set.topology.components}
-        for task in task_set.tasks:
+        here = self._tasks
+        by_component: dict[str, list[TaskMetrics]] = {c: [] for c in here.topology.components}
+        for task in here:
             by_component[task.task.component].append(task.metrics())
         found = [
-            ComponentMetrics(c, task_set.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
+            ComponentMetrics(c, here.topology.components[c].kind, tuple(tasks)) for c, tasks in by_component.items()
         ]
-        if task_set.ackers:
+        if here.ackers:
             ackers = tuple(
                 TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
-                for task_id, box in zip(task_set.acker_ids, task_set.ackers, strict=True)
+                for task_id, box in zip(here.acker_ids, here.ackers, strict=True)
             )
             found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
         return TopologyMetrics(found)
 
     def errors(self) -> list[ErrorReport]:
-        return self._task_set.errors.last
+        return self._tasks.errors.last
 
     def stalls(self) -> list[Stall]:
         return self._stalls.last
 
     def pending(self) -> dict[str, list[Any]]:
         open_ids: dict[str, list[Any]] = {}
-        for spout in self._task_set.spouts:
+        for spout in self._tasks.spouts:
             open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
         return open_ids
 
     def backpressure(self) -> Backpressure:
         """Empty for a part without the topology master."""
-        master = self._task_set.master
+        master = self._tasks.master
         return Backpressure() if master is None else master.view()
 
     def workers(self) -> list[WorkerStatus]:
@@ -106,7 +107,7 @@ class LocalRuntime:
         hosting: Hosting | None = None,
     ) -> None:
         self.mode: Mode = "inactive"
-        self.task_set = TaskSet(
+        tasks = make_tasks(
             system,
             name,
             topology,
@@ -116,19 +117,15 @@ class LocalRuntime:
             wire=wire,
             hosting=hosting,
         )
-        self._idle = IdleDetector(
-            self.task_set.spouts,
-            self.task_set.bolts,
-            self.task_set.ackers,
-            system.clock.monotonic,
-            self._exchange_is_idle,
-        )
+        self.task_set = TaskSet(system, tasks, gave_up=gave_up)
+        monotonic = system.clock.monotonic
+        self._idle = IdleDetector(tasks.spouts, tasks.bolts, tasks.ackers, monotonic, self._exchange_is_idle)
         self._stalls = StallReports(name, self._stall_limits_s())
-        self.reports = LocalReports(self.task_set, self._stalls)
+        self.reports = LocalReports(tasks, self._stalls)
 
     @property
     def plan(self) -> Plan:
-        return self.task_set.plan
+        return self.task_set.tasks.plan
 
     async def start(self, ended: asyncio.Future[None]) -> None:
         await self.start_bolts(ended)
@@ -146,7 +143,7 @@ class LocalRuntime:
     def set_mode(self, mode: Mode) -> None:
         if mode != self.mode and self.mode != "ended":
             self.mode = mode
-            self.task_set.post_to_spouts(_MODE_MESSAGES[mode])
+            self.task_set.tasks.post_to_spouts(_MODE_MESSAGES[mode])
 
     async def update(self, config: Config) -> None:
         self.task_set.update(config)
@@ -163,7 +160,7 @@ class LocalRuntime:
     async def result_of(self, task: TaskActor) -> Any:
         """What a task's `result()` returns."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.task_set.post(task, Question(GetResult(), reply))
+        self.task_set.tasks.post(task, Question(GetResult(), reply))
         return await reply
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
@@ -193,10 +190,10 @@ class LocalRuntime:
         self._stalls.stop()
 
     def _stall_limits_s(self) -> dict[str, float]:
-        return {component: config.stall_report_s for component, config in self.task_set.configs.items()}
+        return {component: config.stall_report_s for component, config in self.task_set.tasks.configs.items()}
 
     def _exchange_is_idle(self, away: Collection[str]) -> bool:
-        exchange = self.task_set.exchange
+        exchange = self.task_set.tasks.exchange
         return exchange is None or exchange.is_idle_without(away)
 
 

@@ -227,7 +227,7 @@ class WorkerService:
         reports = self.part.reports
         tasks = tuple(task for component in reports.metrics().values() for task in component.tasks)
         pressure = None
-        if self.part.task_set.master is not None:
+        if self.part.task_set.tasks.master is not None:
             view = reports.backpressure()
             pressure = replace(view, events=_last(view.events, reports.event_count - order.events))
         return StatusReport(
@@ -251,7 +251,7 @@ class WorkerService:
 
     def peer_ended(self, order: PeerEnded | PeerDied) -> None:
         """The process of a peer has ended. Another one with its name will start."""
-        exchange = self.part.task_set.exchange if self.part is not None else None
+        exchange = self.part.task_set.tasks.exchange if self.part is not None else None
         if exchange is not None and isinstance(order, PeerEnded):
             exchange.peer_ended(order.peer, order.life)
         elif exchange is not None:
@@ -269,7 +269,7 @@ class WorkerService:
         if part is None:
             return IdleReport(self.worker, self.life, quiet=False)
         goal = IdleGoal(order.finished, order.held, order.quiet_s, away=order.away)
-        exchange = part.task_set.exchange
+        exchange = part.task_set.tasks.exchange
         counts = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
         sent, received = ({p: n for p, n in count.items() if p not in order.away} for count in counts)
         return IdleReport(self.worker, self.life, part.is_quiet_now(goal), part.reports.activity, sent, received)

@@ -21,7 +21,7 @@ def remains(running: RunningTopology) -> list[str]:
     if pending:
         problems.append(f"an idle topology has {pending} open messages")
     for task_id, ref in task_set.refs.items():
-        box = task_set.mailboxes[task_id]
+        box = task_set.tasks.mailboxes[task_id]
         name = ref.path.rpartition("/")[2]
         if box.fill or box.has_data or box.parked:
             problems.append(f"{name} is idle, and its mailbox holds {box.fill} tuples ({box.parked} senders wait)")

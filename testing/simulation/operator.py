@@ -95,7 +95,7 @@ class Operator:
         if ackers and running.state == "ACTIVE":
             task_id = ackers[choice % len(ackers)]
             self._trace(f"acker {task_id} gets a message that it does not understand")
-            self._in_loop(lambda: running._task_set.mailboxes[task_id].post(_UnknownMessage()))
+            self._in_loop(lambda: running._task_set.tasks.mailboxes[task_id].post(_UnknownMessage()))
 
     def _deactivate(self, for_s: float) -> None:
         running = self._simulation.is_up()

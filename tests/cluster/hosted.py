@@ -17,6 +17,7 @@ from aiostorm.actors import ActorSystem
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.cluster.scheduler import WorkerInfo, place
 from aiostorm.cluster.task_set import TaskSet
+from aiostorm.cluster.tasks_here import make_tasks
 from aiostorm.tasks import Activate
 from aiostorm.topology import make_plan
 
@@ -36,29 +37,33 @@ class Hosted:
         topology, config, placement = self._arguments
         await self.system.start()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.task_set = TaskSet(
+        tasks = make_tasks(
             self.system,
             "hosted",
             topology,
             config,
             on_idle=lambda: None,
-            gave_up=lambda path, error: self.failures.append(error),
+            gave_up=self._gave_up,
             hosting=Hosting(self.router.name, placement, self.router),
         )
+        self.task_set = TaskSet(self.system, tasks, gave_up=self._gave_up)
         await self.task_set.start_bolts(self.ended)
+
+    def _gave_up(self, path: str, error: BaseException) -> None:
+        self.failures.append(error)
 
     async def emit(self) -> None:
         await self.task_set.start_spouts(self.ended)
-        self.task_set.post_to_spouts(Activate)
+        self.task_set.tasks.post_to_spouts(Activate)
 
     @property
     def is_idle(self) -> bool:
         task_set = self.task_set
         return (
-            task_set.exchange is not None
-            and task_set.exchange.is_idle
+            task_set.tasks.exchange is not None
+            and task_set.tasks.exchange.is_idle
             and all(task.is_idle and not task.pending for task in task_set.tasks)
-            and not any(box.has_control for box in task_set.ackers)
+            and not any(box.has_control for box in task_set.tasks.ackers)
         )
 
 
@@ -118,8 +123,8 @@ class Workers:
         await worker.task_set.kill()
         await worker.system.stop(drain=False)
         for other in self.living.values():
-            assert other.task_set.exchange is not None
-            other.task_set.exchange.peer_died(name, life)
+            assert other.task_set.tasks.exchange is not None
+            other.task_set.tasks.exchange.peer_died(name, life)
 
     async def revive(self, name: str) -> None:
         self.routers[name].reborn()
@@ -131,7 +136,8 @@ class Workers:
             while True:
                 quiet = all(worker.is_idle for worker in self.living.values())
                 sums = [
-                    worker.task_set.exchange.sent[peer] - other.task_set.exchange.received[worker.router.name]  # type: ignore[union-attr]
+                    worker.task_set.tasks.exchange.sent[peer]
+                    - other.task_set.tasks.exchange.received[worker.router.name]  # type: ignore[union-attr]
                     for worker in self.living.values()
                     for peer, other in self.living.items()
                     if other is not worker

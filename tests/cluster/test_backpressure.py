@@ -36,5 +36,5 @@ async def test_a_slow_bolt_in_a_worker_without_spouts_triggers_backpressure() ->
             "w1": ["slow"],
         }
         await asyncio.sleep(1.0)
-        (spout,) = workers.living["w0"].task_set.spouts
+        (spout,) = workers.living["w0"].task_set.tasks.spouts
         assert spout.pace.wait_us

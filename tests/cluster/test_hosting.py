@@ -148,7 +148,7 @@ async def test_local_or_shuffle_sends_no_tuple_to_another_worker(sim_clock: SimC
             for task in worker.task_set.tasks
             if task.task.component == "spread"
         )
-        sent = [worker.task_set.exchange.sent for worker in workers.living.values()]  # type: ignore[union-attr]
+        sent = [worker.task_set.tasks.exchange.sent for worker in workers.living.values()]  # type: ignore[union-attr]
         assert all(counts.keys() == {"w0", "w1"} - {name} for name, counts in zip(workers.names, sent, strict=True))
         assert workers.carried - before < 200, "acks only, and few of them"
 
@@ -164,7 +164,7 @@ async def test_messages_that_a_dead_worker_had_are_replayed_at_once(victim: str,
         await workers.wait_quiet(lambda: all_acked(2), timeout_s=100)
         assert sim_clock.now() - began_s < 50, "no message waited for the timeout"
         [survivor] = [name for name in workers.names if name != victim]
-        [spout] = [task.component for task in workers.living[survivor].task_set.spouts]
+        [spout] = [task.component for task in workers.living[survivor].task_set.tasks.spouts]
         assert spout.failures, "what was open when it died"
         assert all(failure.reason == "failed" and victim in failure.error for failure in spout.failures)
 
@@ -221,7 +221,7 @@ async def test_a_value_that_cannot_be_sent_fails_its_message_with_type_and_place
         kept = [thing for keep in workers.component("keep") for thing in keep.things]
         assert all(type(thing) is dict or type(thing) is object for thing in kept)
         [worker] = [w for w in workers.living.values() if any(t.task.component == "strange" for t in w.task_set.tasks)]
-        shown = [report.error for report in worker.task_set.errors.last]
+        shown = [report.error for report in worker.task_set.tasks.errors.last]
         assert shown, "some went to the other worker"
         for text in shown:
             assert "'strange'" in text, text

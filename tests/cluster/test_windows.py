@@ -124,7 +124,10 @@ async def test_windows_would_wait_for_ever_without_the_request_for_watermarks(mo
 
 def timed(workers: Workers) -> list[Any]:
     return [
-        task._time for worker in workers.living.values() for task in worker.task_set.bolts if task._time is not None
+        task._time
+        for worker in workers.living.values()
+        for task in worker.task_set.tasks.bolts
+        if task._time is not None
     ]
 
 
@@ -154,7 +157,7 @@ async def test_windows_do_not_depend_on_parallelism_over_workers_either(seed: in
 async def test_a_restarted_worker_gets_the_time_of_its_streams() -> None:
     def received(workers: Workers) -> list[dict[int, int]]:
         """The watermarks that each task with windows has received from the other worker's tasks."""
-        found = [task for worker in workers.living.values() for task in worker.task_set.bolts]
+        found = [task for worker in workers.living.values() for task in worker.task_set.tasks.bolts]
         stay = {task for task, name in workers.placement.items() if name == "w0"}
         return [
             {source: ms for source, ms in task._time.keeper.by_input().items() if source in stay}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiostorm.backpressure import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
-from aiostorm.cluster.task_set import TASK_MESSAGES
+from aiostorm.cluster.tasks_here import TASK_MESSAGES
 from aiostorm.transport import unpack_value
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"

@@ -351,7 +351,7 @@ async def _start(cluster: LocalCluster, seed: int, tree_sizes: tuple[int, ...]) 
     if factory is not None and seed % 5 == 0:
         asyncio.get_running_loop().set_task_factory(factory)
     running = await cluster.submit("random", topology, config)
-    model.boxes = list(running._task_set.mailboxes.values())
+    model.boxes = list(running._task_set.tasks.mailboxes.values())
     return running, model
 
 
@@ -375,7 +375,7 @@ async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model
         await asyncio.sleep(config.message_timeout_s * 1.2)
         await running.wait_idle()
         for task_id, ref in running._task_set.refs.items():
-            box = running._task_set.mailboxes[task_id]
+            box = running._task_set.tasks.mailboxes[task_id]
             actor = ref._cell._actor
             if box.fill or box.parked or not box.gate_open or box.has_control or box.has_data:
                 model.problems.append(f"{ref.path}: {box.fill=} {box.parked=} {box.gate_open=}")
@@ -399,7 +399,7 @@ async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -
         await running.kill(rng.choice([0, 0, 0.01, None]))
         model.over = True
         await asyncio.sleep(100)
-        for task in running._task_set.bolts:
+        for task in running._task_set.tasks.bolts:
             if task._open_turn is not None or task._raised is not None or task._working:
                 model.problems.append(f"{task.name}: {task._open_turn=} {task._raised=} {task._working=}")
     left = asyncio.all_tasks() - tasks_before

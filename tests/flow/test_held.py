@@ -128,8 +128,8 @@ async def test_a_mailbox_of_rows_of_60_ms_is_drained_within_a_second_or_two(
     config = {"topology.backpressure.enable": pressure}
     running = await submit(local_cluster, watch, Slow(0.06), 0.001, config=config)
     await sim_clock.advance(60)
-    (task,) = running._task_set._env.plan.tasks_of["slow"]
-    assert running._task_set._env.mailboxes[task].fill <= 16 + 4
+    (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
+    assert running._task_set.tasks.env.mailboxes[task].fill <= 16 + 4
     assert len(watch.latencies) >= 0.97 * 60 / 0.06 - 50
     pauses = [b - a for a, b in zip(watch.emitted_s[:-1], watch.emitted_s[1:], strict=True)]
     assert max(pauses) < 5
@@ -163,8 +163,8 @@ async def test_a_task_that_becomes_slow_soon_holds_less_and_one_that_becomes_fas
             await asyncio.sleep(state["row_s"])
 
     running = await submit(local_cluster, watch, Changing, 0.0005)
-    (task,) = running._task_set._env.plan.tasks_of["slow"]
-    box = running._task_set._env.mailboxes[task]
+    (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
+    box = running._task_set.tasks.env.mailboxes[task]
     await sim_clock.advance(5)
     assert box.limit == box.capacity == 1024
     state["row_s"] = 0.02
@@ -185,8 +185,8 @@ async def test_the_target_can_be_changed_while_a_topology_runs_and_0_is_the_capa
     watch = Watch()
     config = {"topology.backpressure.enable": False}
     running = await submit(local_cluster, watch, Slow(0.002), 0.001, config=config)
-    (task,) = running._task_set._env.plan.tasks_of["slow"]
-    box = running._task_set._env.mailboxes[task]
+    (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
+    box = running._task_set.tasks.env.mailboxes[task]
     await sim_clock.advance(10)
     assert box.limit == pytest.approx(100, abs=2)
     await running.update({"topology.mailbox.target.ms": 100})

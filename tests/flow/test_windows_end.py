@@ -129,7 +129,7 @@ async def test_bolts_have_no_timer_without_new_rows(cluster: LocalCluster) -> No
     await rig.feed(("ann", 10, 1))
     await asyncio.sleep(200)  # they are idle by now, all of them
     assert running.metrics()["windows"].live_windows == 1
-    bolts = [task for task in running._task_set.bolts if task.task.component in ("windows", "between")]
+    bolts = [task for task in running._task_set.tasks.bolts if task.task.component in ("windows", "between")]
     assert all(task._wakeup is None for task in bolts)
 
 

@@ -32,36 +32,36 @@ async def idle(cluster: LocalCluster, config: Config = CONFIG) -> tuple[RunningT
     builder.set_spout("spout", Quiet())
     builder.set_bolt("bolt", Nothing()).shuffle_grouping("spout")
     running = await cluster.submit("t", builder.create_topology(), config)
-    (spout,) = running._task_set.spouts
+    (spout,) = running._task_set.tasks.spouts
     return running, spout
 
 
 def slow(running: RunningTopology, spout: SpoutTask) -> None:
     """An order comes."""
-    running._task_set.post(spout, Pace(epoch=1, step=1, change=PaceChange.SLOW, lease_s=0.5, time_us=2_000_000))
+    running._task_set.tasks.post(spout, Pace(epoch=1, step=1, change=PaceChange.SLOW, lease_s=0.5, time_us=2_000_000))
 
 
 async def test_an_order_that_comes_late_to_an_idle_spout_ends_with_its_lease(local_cluster: LocalCluster) -> None:
     running, spout = await idle(local_cluster)
     await asyncio.sleep(5)
-    assert not running._task_set._env.sampling
+    assert not running._task_set.tasks.env.sampling
     slow(running, spout)
     await asyncio.sleep(0.01)
     assert spout.pace.wait_us
     await asyncio.sleep(3)
     assert not spout.pace.wait_us
-    assert not running._task_set._env.sampling
+    assert not running._task_set.tasks.env.sampling
 
 
 async def test_a_monitor_that_has_failed_ends_the_leases_all_the_same(local_cluster: LocalCluster) -> None:
     running, spout = await idle(local_cluster)
     slow(running, spout)
     await asyncio.sleep(0.15)
-    monitor: Any = running._task_set.monitor
+    monitor: Any = running._task_set.tasks.monitor
     monitor.mailbox.post("nonsense")
     await asyncio.sleep(5)
     assert not spout.pace.wait_us
-    assert not running._task_set._env.sampling
+    assert not running._task_set.tasks.env.sampling
 
 
 async def test_an_order_that_was_under_way_does_nothing_when_all_is_off(local_cluster: LocalCluster) -> None:

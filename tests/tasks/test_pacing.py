@@ -57,8 +57,8 @@ async def test_an_order_under_way_when_all_is_switched_off_paces_no_spout(
 ) -> None:
     running = await local_cluster.submit("t", line(Endless(), take=Does(ignore)))
     await sim_clock.advance(1)
-    (spout,) = running._task_set.spouts
-    running._task_set.post(spout, Pace(1, 1, PaceChange.SLOW, 5.0, time_us=10_000_000))
+    (spout,) = running._task_set.tasks.spouts
+    running._task_set.tasks.post(spout, Pace(1, 1, PaceChange.SLOW, 5.0, time_us=10_000_000))
     await running.update({"backpressure_enable": False})
     await sim_clock.advance(20)
     assert spout.pace.wait_us == 0
@@ -86,8 +86,8 @@ async def test_an_order_that_comes_while_next_tuple_waits_is_not_for_what_went_b
     running = await local_cluster.submit("t", line(Backlog(), take=Does(ignore)), config)
     await sim_clock.advance(0.5)
     assert emitted(running) == 100
-    (spout,) = running._task_set.spouts
-    running._task_set.post(spout, Pace(1, 1, PaceChange.SLOW, 600.0, time_us=4_000_000))
+    (spout,) = running._task_set.tasks.spouts
+    running._task_set.tasks.post(spout, Pace(1, 1, PaceChange.SLOW, 600.0, time_us=4_000_000))
     await sim_clock.advance(20)
     assert spout.pace.wait_us
     assert emitted(running) >= 104  # one each 4 s, and not one after 400

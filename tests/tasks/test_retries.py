@@ -160,7 +160,7 @@ async def test_replays_keep_the_pace_of_their_spout(local_cluster: LocalCluster)
 
     config = Config(max_retries=1, backpressure_check_interval_ms=60_000)  # the master says nothing
     running = await local_cluster.submit("t", line(source, bolt=Does(act)), config)
-    [spout_task] = running._task_set.spouts
+    [spout_task] = running._task_set.tasks.spouts
     spout_task.pace.order(Pace(1, 1, PaceChange.SLOW, lease_s=60.0, time_us=100_000), loop.time())
     await running.wait_finished()
     assert len(again_at_s) == 20

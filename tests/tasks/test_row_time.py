@@ -13,7 +13,7 @@ from .parts import Does, DoesRich, Numbers, line
 
 
 def row_s(running: RunningTopology, component: str) -> float:
-    env = running._task_set._env
+    env = running._task_set.tasks.env
     (task,) = env.plan.tasks_of[component]
     return env.mailboxes[task].row_s
 

@@ -99,7 +99,7 @@ async def test_a_kill_that_comes_between_an_error_and_its_report_to_the_guardian
 
     running = await local_cluster.submit("t", line(Numbers(1), raises=Raises))
     await raised.wait()
-    (task,) = running._task_set.bolts
+    (task,) = running._task_set.tasks.bolts
     assert task._raised is not None
     assert not task.is_idle
     running._task_set.abort()

@@ -71,7 +71,7 @@ class Rig:
         running = await cluster.submit("t", self.topology, CONFIG)
         await self.feeders[0].feed_all([(30_000,), (60_000,)])
         await self.feeders[1].feed_all([(0,), (1,)])
-        (task,) = [bolt for bolt in running._task_set.bolts if bolt.task.component == "windows"]
+        (task,) = [bolt for bolt in running._task_set.tasks.bolts if bolt.task.component == "windows"]
         return task
 
 

@@ -151,7 +151,7 @@ async def test_an_instance_that_begins_anew_says_what_it_lost(caplog: pytest.Log
         running = await cluster.submit("t", made)
         await feeder.feed_all([(1, ""), (50, "")])
         await running.wait_idle()
-        running._task_set.mailboxes[2].post("what no bolt task understands")
+        running._task_set.tasks.mailboxes[2].post("what no bolt task understands")
         await asyncio.sleep(1)
         assert running.metrics()["windows"].live_windows == 0
         await feeder.feed_all([(160, "")])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from aiostorm.cluster.task_set import TaskSet
+from aiostorm.cluster.tasks_here import TasksHere
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import Exchange, ReceiverCredit, SenderCredit, SendQueue
 from aiostorm.transport.exchange.peer_channel import PeerChannel
@@ -97,7 +97,7 @@ def messages_are_dropped_when_a_peer_restarts() -> Iterator[None]:
 @contextlib.contextmanager
 def open_trees_do_not_fail_on_a_death() -> Iterator[None]:
     """They wait for their timeout."""
-    with replaced(TaskSet, "_worker_died", lambda self, worker: None):
+    with replaced(TasksHere, "worker_died", lambda self, worker: None):
         yield
 
 

@@ -88,7 +88,7 @@ class Releasing(PressureWorkload):
 
     def kill_master(self) -> None:
         task_set = self.running._task_set
-        self.process.loop.call_soon(task_set.mailboxes[task_set.plan.master].post, UnknownMessage())
+        self.process.loop.call_soon(task_set.tasks.mailboxes[task_set.tasks.plan.master].post, UnknownMessage())
 
 
 def release(seed: int, interval_s: float, *, harmed: bool = True) -> Release | None:
@@ -132,7 +132,7 @@ class Idling(PressureWorkload):
         self.process.start()
         await asyncio.sleep(DAY_S)
         task_set = self.running._task_set
-        master = task_set.master
+        master = task_set.tasks.master
         assert master is not None
         assert self.mailboxes is not None
         demands = self.scene.demands.values()

@@ -52,8 +52,8 @@ class Watch:
         self.world = scene.world
         task_set: Any = running._task_set
         self.task_set = task_set
-        self.spouts: list[SpoutTask] = task_set.spouts
-        self.bolts: list[BoltTask] = task_set.bolts
+        self.spouts: list[SpoutTask] = task_set.tasks.spouts
+        self.bolts: list[BoltTask] = task_set.tasks.bolts
         self.fed_by = sources_of(running.topology)
         self.balanced = Graph.of(running.topology).balanced
         self.feeds = {spout: [bolt for bolt, by in self.fed_by.items() if spout in by] for spout in scene.demands}
@@ -125,7 +125,7 @@ class Watch:
     def look(self) -> None:
         """Is all as it should be?"""
         now_s = self.world.now_s
-        for task, box in self.task_set.mailboxes.items():
+        for task, box in self.task_set.tasks.mailboxes.items():
             if box.fill > box.capacity:
                 component = next(bolt.task.component for bolt in self.bolts if bolt.task.task_id == task)
                 if component not in self.scene.overfilled:

@@ -202,7 +202,7 @@ class PressureWorkload:
             task_set = self.running._task_set
             if watch.unsettled:
                 world.problem(f"all was over, and then it was not any more: {watch.unsettled}")
-            if task_set._env.sampling:
+            if task_set.tasks.env.sampling:
                 world.problem("nothing moves, and the backpressure monitor does not sleep")
             for problem in remains(self.running):
                 world.problem(problem)
@@ -251,9 +251,13 @@ class PressureWorkload:
         if role == "monitor":
             watch.monitors_s.append(self.world.now_s)
         if role == "spout":
-            box = task_set.mailboxes[self.chance.choice(watch.spouts).task.task_id]
+            box = task_set.tasks.mailboxes[self.chance.choice(watch.spouts).task.task_id]
         else:
-            box = task_set.mailboxes[task_set.plan.master] if role == "master" else task_set.monitor.mailbox
+            box = (
+                task_set.tasks.mailboxes[task_set.tasks.plan.master]
+                if role == "master"
+                else task_set.tasks.monitor.mailbox
+            )
         self.process.loop.call_soon(box.post, UnknownMessage())
 
     def switch_off(self, fault: Fault) -> float:

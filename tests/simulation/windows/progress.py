@@ -48,10 +48,10 @@ class WindowsProgress:
         found: list[Stall] = []
         workers = list(workers)
         for worker in workers:
-            tasks = {bolt.task.task_id: bolt for bolt in worker.task_set.bolts}
+            tasks = {bolt.task.task_id: bolt for bolt in worker.task_set.tasks.bolts}
             of = [
                 *bolts_with_rows(tasks.values()),
-                *parked_for_nothing((*worker.task_set.spouts, *tasks.values()), tasks),
+                *parked_for_nothing((*worker.task_set.tasks.spouts, *tasks.values()), tasks),
                 *self._spouts(worker),
                 *self._marks(worker),
             ]
@@ -64,7 +64,7 @@ class WindowsProgress:
         self._stalls.look(found)
 
     def _spouts(self, worker: Worker) -> Iterator[Stall]:
-        for spout in worker.task_set.spouts:
+        for spout in worker.task_set.tasks.spouts:
             log: Any = spout.component
             if not isinstance(log, LogSpout) or spout._emit_loop is None or not spout._may_emit():
                 continue
@@ -91,7 +91,7 @@ class WindowsProgress:
         for machine in self.ledger.machines:
             if isinstance(machine, WatchedBuffer) and machine.lives:
                 held |= machine.holds
-        spouts = [spout.component for worker in workers for spout in worker.task_set.spouts]
+        spouts = [spout.component for worker in workers for spout in worker.task_set.tasks.spouts]
         rows = {row for spout in spouts if isinstance(spout, LogSpout) for row in spout.open_rows}
         if moving := rows - held:
             ledger = self.ledger

@@ -116,7 +116,7 @@ class Worker(Program):
     @property
     def timed(self) -> Iterator[BoltTask]:
         """Its bolt tasks that receive watermarks."""
-        return (task for task in self.task_set.bolts if task._keeper is not None)
+        return (task for task in self.task_set.tasks.bolts if task._keeper is not None)
 
 
 class WindowsWorkload:
@@ -188,7 +188,7 @@ class WindowsWorkload:
             (worker, task)
             for worker in self.running
             if worker.emits
-            for task in worker.task_set.bolts
+            for task in worker.task_set.tasks.bolts
             if task.task.component != "sink"
         ]
         if tasks:
@@ -196,7 +196,7 @@ class WindowsWorkload:
             name = task.task.component
             self.ledger.restarts[name] += 1
             self.world.trace.add(self.world.now_s, "fault", f"{name}[{task.task.task_id}]", "fails")
-            worker.process.loop.call_soon(worker.task_set.mailboxes[task.task.task_id].post, UnknownMessage())
+            worker.process.loop.call_soon(worker.task_set.tasks.mailboxes[task.task.task_id].post, UnknownMessage())
 
     # -- the run -----------------------------------------------------------------------------------------------------
 

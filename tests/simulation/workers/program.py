@@ -19,6 +19,7 @@ from aiostorm.acker import AckerActor
 from aiostorm.actors import Actor, ActorSystem
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.cluster.task_set import TaskSet
+from aiostorm.cluster.tasks_here import make_tasks
 from aiostorm.runtime import AiostormError
 from aiostorm.tasks import Activate, SpoutTask
 from aiostorm.testing.simulation.process import Process
@@ -73,7 +74,7 @@ class RouterWatch:
     def _check(self, target: int) -> None:
         """What is held for a task is never more than its capacity and a frame of each sender."""
         program = self._program
-        box = program.task_set.mailboxes[target]
+        box = program.task_set.tasks.mailboxes[target]
         peer_channels = program.exchange._peer_channels.values()
         held = box.fill + sum(peer_channel.receive_buffers[target].quota.buffered for peer_channel in peer_channels)
         frames = sum(self.largest.get((peer_channel.peer, target), 0) for peer_channel in peer_channels)
@@ -142,7 +143,7 @@ class Watched:
 
     @property
     def exchange(self) -> Exchange:
-        exchange = self.task_set.exchange
+        exchange = self.task_set.tasks.exchange
         assert exchange is not None
         return exchange
 
@@ -174,15 +175,15 @@ class Watched:
             # (A spout that asks an idle source is not quiet at that moment.)
             if task.pending or not (task.is_idle or isinstance(task, SpoutTask)):
                 yield f"{task.task.component}[{task.task.task_id}] of {self.name} is not quiet ({task.pending} pending)"
-        for spout in self.task_set.spouts:
+        for spout in self.task_set.tasks.spouts:
             if spout.pace.wait_us:
                 yield f"{spout.task.component}[{spout.task.task_id}] of {self.name} is paced"
-        if self.task_set.master is not None and self.task_set.master.view().state != "NORMAL":
+        if self.task_set.tasks.master is not None and self.task_set.tasks.master.view().state != "NORMAL":
             yield f"the topology master on {self.name} has not found that all is over"
 
     def remains(self, *, rows: bool) -> Iterator[str]:
         """What a worker at rest should not have any more. `rows`: of ledgers, too."""
-        for task_id, box in self.task_set.mailboxes.items():
+        for task_id, box in self.task_set.tasks.mailboxes.items():
             if box.fill or box.has_data or box.has_control or box.parked:
                 yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.fill} tuples"
             if not box.gate_open:
@@ -261,7 +262,7 @@ class Program(Watched):
                     node.link(peer, f"{peer}:1" if self.name < peer else None)
             router = self.watch(system, node)
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.task_set = TaskSet(
+            tasks = make_tasks(
                 system,
                 "spread",
                 work.topology,
@@ -270,12 +271,13 @@ class Program(Watched):
                 gave_up=self._gave_up,
                 hosting=Hosting(self.name, work.placement, router),
             )
+            self.task_set = TaskSet(system, tasks, gave_up=self._gave_up)
             node.offer("echo", system.spawn(Echo, "echo"))
             await self.task_set.start_bolts(ended)
             work.prepare(self)
             await self.may_open.wait()
             await self.task_set.start_spouts(ended)
-            self.task_set.post_to_spouts(Activate)
+            self.task_set.tasks.post_to_spouts(Activate)
             self._emits = True
             async with asyncio.TaskGroup() as group:
                 pinging = [

@@ -12,12 +12,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
 from aiostorm.cluster import WorkerError, WorkerOptions, work
 from aiostorm.cluster.hosting import Hosting
-from aiostorm.cluster.task_set import TaskSet
+from aiostorm.cluster.local_runtime import LocalRuntime
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
@@ -53,9 +53,8 @@ class SpawnedWorker(Watched):
     def emits(self) -> bool:
         return self.process.alive and self._result == self.process.incarnation and self.exchange.begun
 
-    def sees(self, task_set: TaskSet, system: Any, node: Node) -> Any:
-        """Its task set is being made."""
-        self.task_set = task_set
+    def begins(self, system: Any, node: Node) -> Any:
+        """Its tasks are about to be made. Returns the router for them."""
         self.life = self.work.model.begins(self.name, self.process)
         self._result = self.process.incarnation
         return self.watch(system, node)
@@ -64,19 +63,21 @@ class SpawnedWorker(Watched):
 @contextlib.contextmanager
 def observed_task_sets(work: WorkersWorkload) -> Iterator[None]:
     """In the block, every task set of the world is observed by its worker."""
-    real = TaskSet.__init__
+    real = LocalRuntime.__init__
     of = {program.process.name: program for program in work.programs if isinstance(program, SpawnedWorker)}
 
-    def init(self: TaskSet, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
-        if hosting is not None and work.spawned:
-            router: Any = hosting.router
-            hosting = replace(hosting, router=of[work.world.current.name].sees(self, system, router))
-        real(self, system, *args, hosting=hosting, **options)
+    def init(self: LocalRuntime, system: Any, *args: Any, hosting: Hosting | None = None, **options: Any) -> None:
+        if hosting is None or not work.spawned:
+            real(self, system, *args, hosting=hosting, **options)
+            return
+        worker, router = of[work.world.current.name], cast("Node", hosting.router)
+        real(self, system, *args, hosting=replace(hosting, router=worker.begins(system, router)), **options)
+        worker.task_set = self.task_set
 
     _topologies.append(work.topology)
     try:
         # Where this machine has its modules goes to the workers, and frames would be as long as that.
-        with replaced(TaskSet, "__init__", init):
+        with replaced(LocalRuntime, "__init__", init):
             yield
     finally:
         _topologies.pop()
