@@ -155,21 +155,7 @@ def make_tasks(
     )
     found = TasksHere(env, configs, hosting)
     if hosting is not None:
-        exchange = found.exchange = Exchange(
-            hosting.worker,
-            hosting.router,
-            mailboxes=mailboxes,
-            capacities={
-                task: MASTER_TUPLES if task == plan.master else config_of[task].mailbox_capacity_tuples
-                for task in mailboxes
-            },
-            remote=remote_tasks(plan, hosting, config_of),
-            origin_of=origins(topology, plan),
-            codec=TASK_MESSAGES,
-            on_lost=found.worker_died,
-            on_idle=on_idle,
-        )
-        env.remote, env.reaches = exchange.inboxes, exchange.is_open
+        _connect(found, hosting, config_of)
     for task in plan.tasks:
         spec = topology.components.get(task.component)
         if spec is None or task.task_id not in mailboxes:
@@ -200,6 +186,23 @@ def _mailboxes(
     if hosting is None or hosting.master == hosting.worker:
         mailboxes[plan.master] = Mailbox(MASTER_TUPLES, loop=system.loop)
     return mailboxes
+
+
+def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]) -> None:
+    """Connect the tasks here with those of other workers."""
+    env = tasks.env
+    exchange = tasks.exchange = Exchange(
+        hosting.worker,
+        hosting.router,
+        mailboxes=env.mailboxes,
+        capacities={task: _capacity(task, env.plan, config_of) for task in env.mailboxes},
+        remote=remote_tasks(env.plan, hosting, config_of),
+        origin_of=origins(env.topology, env.plan),
+        codec=TASK_MESSAGES,
+        on_lost=tasks.worker_died,
+        on_idle=env.on_idle,
+    )
+    env.remote, env.reaches = exchange.inboxes, exchange.is_open
 
 
 def _capacity(task: int, plan: Plan, config_of: Mapping[int, Config]) -> int:

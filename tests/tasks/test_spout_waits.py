@@ -166,7 +166,8 @@ async def test_a_generator_that_raises_fails_the_topology(asynchronous: bool, bl
             with pytest.raises(TopologyFailedError):
                 await running.wait_finished()
             assert sink.values == [(1,)]
-            running._failure_reported = False  # as if no caller had waited
+            assert running._failure is not None
+            running._failure.reported = False  # as if no caller had waited
     assert ended == ["finally"]
 
 
