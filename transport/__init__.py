@@ -62,8 +62,9 @@ from .net.credentials import Credentials, Secret, new_token, read_private
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .net.opening import open_network
 from .net.security import Security
-from .net.socket_activation import serve_on_demand
+from .net.socket_network import SocketNetwork
 from .net.tls import TlsFiles
+from .net.unix_network import UnixNetwork
 from .remote.node import Node
 from .remote.notes import MAX_MESSAGE_BYTES
 from .remote.ref import RemoteRef
@@ -129,7 +130,9 @@ __all__ = [
     "SendQueue",
     "SenderCredit",
     "SequenceLimits",
+    "SocketNetwork",
     "TlsFiles",
+    "UnixNetwork",
     "UnreadableError",
     "UnsendableError",
     "WebSocketNetwork",
@@ -153,7 +156,6 @@ __all__ = [
     "read_private",
     "register_record",
     "segments_body",
-    "serve_on_demand",
     "split_capacity",
     "split_items",
     "unpack_all",

@@ -13,17 +13,18 @@ MAX_ARGUMENTS_BYTES: Final = 64 * 1024
 
 
 @click.command(hidden=True)
-def spare() -> None:
+@click.option("--websockets", is_flag=True, help="The worker will connect over TCP.")
+def spare(websockets: bool) -> None:
     """Wait for the arguments of a worker (see runtime.WarmPool). All modules of a worker are imported before."""
     from ..runtime import die_with_parent
 
     die_with_parent()
     import json
 
-    from ..transport import WebSocketNetwork
+    from .. import transport
     from . import worker as process
 
-    ready = (process, WebSocketNetwork)
+    ready = (process, transport.WebSocketNetwork if websockets else transport.SocketNetwork)
     line = sys.stdin.buffer.readline(MAX_ARGUMENTS_BYTES)
     if line and ready:
         _, *arguments = json.loads(line)  # "worker" and its options

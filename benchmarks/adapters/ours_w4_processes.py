@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiostorm import Actor, ActorSystem, Ref
-from aiostorm.transport import Node, WebSocketNetwork
+from aiostorm.transport import Node, SocketNetwork
 
 from ..cells import Outcome
 from ..clocking import Stopwatch, run_in
@@ -50,7 +50,7 @@ def tell(size: int, loop: str, senders: int = 1) -> Outcome:
 async def serve(path: str) -> AsyncIterator[None]:
     """The other process."""
     async with (
-        WebSocketNetwork() as network,
+        SocketNetwork() as network,
         ActorSystem("other", mailbox_capacity=CAPACITY) as system,
         Node("other", network, system) as node,
     ):
@@ -68,7 +68,7 @@ def _measured(loop: str, work: Callable[[Node], Awaitable[Outcome]]) -> Outcome:
 
 async def _linked(path: str, work: Callable[[Node], Awaitable[Outcome]]) -> Outcome:
     async with (
-        WebSocketNetwork() as network,
+        SocketNetwork() as network,
         ActorSystem("measuring") as system,
         Node("measuring", network, system) as node,
     ):

@@ -1,6 +1,6 @@
 """Control socket: the socket at which a running topology answers other processes of its user (see control/protocol).
 
-1. It costs one file. Nothing is loaded before the first connection, so a short run does not pay for it.
+1. It costs one file. Its protocol is imported with the first connection, so a short run does not pay for it.
 2. A run never fails because of it: an error is logged as a warning.
 3. It is removed with the run, also if the process ends at once (`abandon`). The next process removes that of a killed
    one.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...transport import AdmissionLimits, Connection, NetworkError, serve_on_demand
+from ...transport import AdmissionLimits, Connection, NetworkError, UnixNetwork
 from ..errors import ControlError
 from ..stale_files import remove
 from .folder import NO_SOCKETS, own_socket
@@ -44,9 +44,10 @@ class ControlSocket:
             log.debug("no control socket: %s", NO_SOCKETS)
             return
         try:
-            async with asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as group, UnixNetwork(limits=_LIMITS) as network:
                 self._path = own_socket(self._running.name)
-                await serve_on_demand(self._path, lambda connection: self._accept(connection, group), _LIMITS)
+                await network.listen(f"unix:{self._path}", lambda connection: self._accept(connection, group))
+                await asyncio.get_running_loop().create_future()
         except* (ControlError, NetworkError, OSError) as errors:
             log.warning("%s: %s", _NOT_FOUND, errors.exceptions[0])
         except* Exception:  # a defect of ours, for which no run has to fail

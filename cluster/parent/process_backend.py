@@ -112,7 +112,8 @@ class ProcessBackend:
                 open_network(PARENT, self._security, role=PARENT, roles=(WORKER,))
             )
             processes = PythonSpawner("aiostorm", lambda line: self._on_line(line))
-            self._spawner = await stack.enter_async_context(WarmPool(processes, ("spare",)))
+            spare = ("spare",) if self._folder else ("spare", "--websockets")
+            self._spawner = await stack.enter_async_context(WarmPool(processes, spare))
             self._stack = stack.pop_all()
         return self
 

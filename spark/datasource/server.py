@@ -128,7 +128,6 @@ class DataServer:
         """Listen, and publish the address. NetworkError, ExposedError, CredentialsError, SparkSourceError."""
         settings = self._settings
         security = await asyncio.to_thread(endpoints_.server_security, settings.endpoints, settings.credentials)
-        await asyncio.to_thread(_import_network)
         async with AsyncExitStack() as stack:
             name = f"{self._role}-{self._index}-{SystemRng().token_bytes(8).hex()}"
             network = await stack.enter_async_context(
@@ -200,10 +199,3 @@ class DataServer:
             await asyncio.sleep(ALIVE_S)
             for client in tuple(self._clients):
                 client.alive()
-
-
-def _import_network() -> None:
-    """Import aiohttp, which takes a third of a second: call it in a thread."""
-    from ...transport import WebSocketNetwork
-
-    assert WebSocketNetwork is not None  # noqa: S101 - it is there now

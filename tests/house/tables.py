@@ -51,6 +51,8 @@ MACHINES: Final = (
     "transport/net/addresses.py",
     "transport/net/admission.py",
     "transport/net/authentication.py",
+    "transport/net/blocking_frames.py",
+    "transport/net/stream_frames.py",
     "transport/link/headers.py",
     "transport/exchange/marks.py",
     "transport/codec/numbers.py",
@@ -102,9 +104,9 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/batch/push_server.py",  # where executors bring partitions, read in threads
         "spark/batch/pushing.py",  # runs in executors, where there is no aiostorm
         "aiostorm/cli/doctor.py",  # can a port be opened here?
+        "transport/net/accepting.py",
         "transport/net/blocking.py",  # the end of a connection where no loop runs
         "transport/net/bound_sockets.py",
-        "transport/net/listening.py",
         "transport/net/websockets.py",
     ),
     "socketserver": (),
@@ -250,8 +252,10 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "aiostorm/cli/doctor.py",
             "spark/batch/push_server.py",
             "spark/batch/pushing.py",
+            "transport/net/accepting.py",
             "transport/net/listening.py",
             "transport/net/bound_sockets.py",
+            "transport/net/unix_network.py",
         ),
     ),
     "a process": (("subprocess_exec", "subprocess_shell"), ("runtime/spawner.py",)),

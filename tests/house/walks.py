@@ -30,7 +30,7 @@ from aiostorm import BasicBolt, Fields, LocalCluster, Spout, Topology, TopologyB
 MESSAGES: Final = 40
 PAUSE_S: Final = 0.02
 PACKAGE: Final = str(Path(aiostorm.__file__).parent) + os.sep
-SENDS: Final = ("transport/net/websocket_connection.py", "send")
+SENDS: Final = ("transport/net/stream_connection.py", "send")
 """The function that sends a frame to another process."""
 TOOLS: Final = ("testing/",)
 

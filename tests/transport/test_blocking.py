@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from aiostorm.runtime import SystemRng
 from aiostorm.transport import (
     MAX_FRAME_BYTES,
     AuthenticationError,
@@ -28,6 +29,7 @@ from aiostorm.transport import (
     dial_blocking,
     open_network,
 )
+from aiostorm.transport.net.blocking_frames import WebSocketFrames
 
 from .test_tls import Ministry
 
@@ -176,3 +178,44 @@ def test_another_answer_is_not_accepted(answer: bytes) -> None:
 def test_a_silent_peer_is_given_up() -> None:
     with answering(lambda made: made.recv(1) and None) as there, pytest.raises(NetworkError, match=r"0\.2 s"):
         dialled(there, silence_s=0.2)
+
+
+def test_a_frame_with_a_mask_or_an_unknown_kind_ends_the_connection() -> None:
+    for answer, error in ((b"\x82\x85\0\0\0\0hello", "a masked frame"), (b"\x81\x02hi", "a wrong frame")):
+        with answering_bytes(answer) as connection, pytest.raises(ConnectionLostError, match=error):
+            connection.receive()
+
+
+@contextlib.contextmanager
+def answering_bytes(data: bytes) -> Iterator[BlockingConnection]:
+    """The dialling end of a websocket whose other end sends these bytes."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(data)
+        yield BlockingConnection(here, "there", 2, WebSocketFrames("a:1", SystemRng()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it answers with HTTP: unix sockets carry frames without websockets"),
+        (b"\0aiostorm\2", "it uses version 2 of the frames of unix sockets"),
+        (b"", "it ended the connection during authentication"),
+    ],
+)
+def test_another_framing_at_a_unix_socket_is_named(answer: bytes, error: str, short_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(short_path / "a"))
+        listening.listen()
+
+        def serve() -> None:
+            made, _ = listening.accept()
+            with made:
+                made.recv(100)
+                made.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(NetworkError, match=error):
+            dialled(f"unix:{short_path}/a", silence_s=2)
+        thread.join()

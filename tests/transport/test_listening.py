@@ -27,6 +27,7 @@ from aiostorm.transport import (
     NetworkError,
     Secret,
     Security,
+    UnixNetwork,
     WebSocketNetwork,
     check_exposure,
     open_network,
@@ -70,7 +71,7 @@ class PendingConnections:
     @property
     def strangers(self) -> int:
         assert self.network._incoming is not None
-        return self.network._incoming.admission.unauthenticated
+        return self.network._incoming.listeners.admission.unauthenticated
 
 
 @contextlib.asynccontextmanager
@@ -260,7 +261,7 @@ async def test_a_thousand_silent_connections_do_not_keep_others_out() -> None:
                 near.send(b"%d" % number)
                 assert await far.receive() == b"%d" % number
         assert listening._incoming is not None
-        assert listening._incoming.admission.unauthenticated <= 64
+        assert listening._incoming.listeners.admission.unauthenticated <= 64
         another = await ours.connect(address)  # an honest one still comes in
         another.send(b"here")
         assert await came[-1].receive() == b"here"
@@ -297,7 +298,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 @sockets
 async def test_a_unix_socket_is_for_this_user_only(short_path: Path) -> None:
-    async with WebSocketNetwork() as network:
+    async with UnixNetwork() as network:
         path = short_path / "ours" / "socket"
         listener = await network.listen(f"unix:{path}", lambda connection: None)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from aiostorm.transport import Links, LinkTimings
-from aiostorm.transport.net.websockets import WebSocketNetwork
+from aiostorm.transport.net.socket_network import SocketNetwork
 
 pytestmark = pytest.mark.sockets
 
@@ -94,7 +94,7 @@ async def through(
             all_here.set()
 
     async with (
-        WebSocketNetwork() as network,
+        SocketNetwork() as network,
         Links("b", network, on_payload=came, timings=timings) as theirs,
         Links("a", network, on_payload=lambda peer, payload: None, timings=timings) as ours,
     ):

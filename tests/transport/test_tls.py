@@ -100,7 +100,7 @@ class Server:
     async def is_left_alone(self) -> None:
         """Nobody came in, and nobody is on the way."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.network._taps or self.network._incoming.admission.unauthenticated:  # type: ignore[union-attr]  # noqa: ASYNC110
+            while self.network._taps or self.network._incoming.listeners.admission.unauthenticated:  # type: ignore[union-attr]  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert not self.came
 
@@ -410,7 +410,7 @@ async def test_a_connection_that_ends_twice_has_room_and_no_error(ministry: Mini
         async with serving(theirs) as server, open_network("client", ours) as network:
             near = await network.connect(server.address)
             far = server.came.pop()
-            tap = near._connection._tap  # type: ignore[attr-defined]
+            tap = near._connection._tap.writes  # type: ignore[attr-defined]
             while near.writable:
                 near.send(bytes(100_000))
                 await asyncio.sleep(0)

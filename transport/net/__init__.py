@@ -1,8 +1,10 @@
 """The network: connections that carry frames, which peers may open one, and how they are protected.
 
 network.py is the interface: `connect()`, `listen()`, and connections that carry frames and guarantee little.
-websockets.py implements it with aiohttp; listening.py has the incoming connections, websocket_connection.py both sides.
-blocking.py is a connection for threads without an event loop.
+socket_network.py implements it: unix_network.py for unix sockets, with frames of its own (stream_frames.py, pure, and
+stream_connection.py); websockets.py for TCP, with aiohttp (listening.py has the incoming connections,
+websocket_connection.py both sides). accepting.py accepts the connections of both, write_buffer.py is the sending end of
+both. blocking.py is a connection for threads without an event loop.
 
 addresses.py and admission.py decide which addresses may be listened at and which connections are accepted.
 credentials.py, authentication.py (pure) and authenticated.py (its shell) prove that both ends have the cluster's token.
@@ -25,11 +27,12 @@ from .limited_warnings import LimitedWarnings
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .opening import open_network
 from .security import Security
+from .socket_network import SocketNetwork
 from .tls import TlsFiles
+from .unix_network import UnixNetwork
 
 if TYPE_CHECKING:
     from .certificates import Issued, new_authority, new_certificate
-    from .socket_activation import serve_on_demand
     from .websockets import WebSocketNetwork
 
 __all__ = [
@@ -50,7 +53,9 @@ __all__ = [
     "RestrictedConnection",
     "Secret",
     "Security",
+    "SocketNetwork",
     "TlsFiles",
+    "UnixNetwork",
     "WebSocketNetwork",
     "check_exposure",
     "check_identity",
@@ -61,12 +66,10 @@ __all__ = [
     "open_network",
     "parse_address",
     "read_private",
-    "serve_on_demand",
 ]
 
 _LATER = {
     "certificates": "Issued new_authority new_certificate",
-    "socket_activation": "serve_on_demand",
     "websockets": "WebSocketNetwork",
 }
 

@@ -28,9 +28,6 @@ from .addresses import TcpAddress, parse_address
 PATH: Final = "/aiostorm/link"
 """The only path that is served."""
 
-UNIX_HOST: Final = "localhost:0"
-"""The Host of a request over a unix socket, which has no host of its own."""
-
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:

@@ -1,42 +1,34 @@
 """Listening: incoming connections, from their first byte until they are websockets and are passed on.
 
-    accepted ─► _IncomingProtocol ─(TLS)─► aiohttp's protocol ─► one request ─► websocket ─► accept
-                    └ counted and timed from the start (see admission), before the TLS handshake
+    accepted (see accepting) ─(TLS)─► aiohttp's protocol ─► one request ─► websocket ─► accept
 
-1. This module accepts connections one by one, and counts each before it allocates anything for it: a silent TLS
-   connection has some hundred KiB of buffers. (asyncio's servers accept and allocate at once. Starting TLS later on
-   their connections loses bytes that arrived before, on uvloop.)
-2. aiohttp reads the request and answers it. It logs neither accesses nor requests that are not HTTP, sets no signal
+1. aiohttp reads the request and answers it. It logs neither accesses nor requests that are not HTTP, sets no signal
    handler, and closes the connection after an answer.
-3. The Host must be one of: the requested address, its resolved addresses, the address that the connection came to, and
+2. The Host must be one of: the requested address, its resolved addresses, the address that the connection came to, and
    the configured ones; each with its port. With TLS any Host passes: the peer has a certificate of the cluster, and has
    checked that ours is for the name that it dialled.
-4. Closing a listener frees the address and ends the connections that are not websockets yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from ...runtime import LoopClock
 from ..errors import NetworkError
-from .addresses import Address, TcpAddress, UnixAddress, check_exposure, is_loopback, parse_address
-from .admission import UNIX_HOST, Admission, AdmissionLimits, refusal
-from .bound_sockets import BoundSocket, bound_tcp, bound_unix
-from .limited_warnings import LimitedWarnings
+from .accepting import Accept, IncomingPeer, Listeners, SocketListener
+from .addresses import Address, TcpAddress, check_exposure, is_loopback
+from .admission import AdmissionLimits, refusal
+from .bound_sockets import bound_tcp
 from .masking import ClientFrames
-from .network import Connection
 from .security import Security
-from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
+from .websocket_connection import MAX_MESSAGE_BYTES, Tap, WebSocketConnection
+from .write_buffer import CLOSE_S
 
 _log = logging.getLogger(__name__)
 
@@ -51,16 +43,9 @@ class _RequestErrorFilter(logging.Filter):
 _http_log = logging.getLogger(f"{__name__}.http")
 _http_log.addFilter(_RequestErrorFilter())
 
-UNIX_PEER: Final = "unix"
-"""The address of all peers that connect over a unix socket."""
-
-_ACCEPT_AT_ONCE: Final = 16
-_ACCEPT_AGAIN_S: Final = 0.1
 _MAX_FIELD_BYTES: Final = 1024
 _MAX_FIELDS: Final = 32
 _CLIENT_CLOSED: Final = 499  # the client has closed the connection; nginx uses this number
-
-Accept = Callable[[Connection], None]
 
 
 class IncomingConnections:
@@ -68,14 +53,10 @@ class IncomingConnections:
 
     def __init__(self, security: Security, limits: AdmissionLimits, group: asyncio.TaskGroup, taps: set[Tap]) -> None:
         self.security = security
-        self.limits = limits
-        self.group = group
         self.taps = taps
         self.tls = security.server_context()
         self.binding = security.own_binding()
-        self.admission = Admission(limits)
-        self.limited_warnings = LimitedWarnings(LoopClock(), _log)
-        self._listeners: set[WebSocketListener] = set()
+        self.listeners = Listeners(limits, group, _log)
         self.http = web.Server(
             _serve,
             access_log=None,
@@ -89,10 +70,11 @@ class IncomingConnections:
             read_bufsize=limits.request_bytes,
         )
 
-    async def listen(self, address: Address, hosts: Sequence[Address], accept: Accept) -> WebSocketListener:
-        """Listen at an address. NetworkError if it is taken, ExposedError if it needs TLS or a token."""
-        if isinstance(address, UnixAddress):
-            return self.listen_with([await bound_unix(address.path)], address, hosts, accept)
+    async def listen(self, address: TcpAddress, hosts: Sequence[Address], accept: Accept) -> SocketListener:
+        """Listen at an address. NetworkError if it is taken, ExposedError if it needs TLS or a token.
+
+        `hosts`: further addresses under which peers know the listener.
+        """
         ips = await _resolved(address)
         check_exposure(
             (str(TcpAddress(ip, address.port)) for ip in ips),
@@ -103,162 +85,53 @@ class IncomingConnections:
         bound = bound_tcp(ips, address.port)
         address = TcpAddress(address.host, bound[0].socket.getsockname()[1])
         local = ("localhost",) if any(map(is_loopback, ips)) else ()
-        names = [TcpAddress(name, address.port) for name in (address.host, *ips, *local)]
-        return self.listen_with(bound, address, [*names, *hosts], accept)
-
-    def listen_with(
-        self, bound: list[BoundSocket], address: Address, hosts: Sequence[Address], accept: Accept
-    ) -> WebSocketListener:
-        """Listen with sockets that are already bound. `hosts`: addresses under which peers know the listener."""
-        names = [parse_address(UNIX_HOST)] if isinstance(address, UnixAddress) else []
-        listener = WebSocketListener(self, accept, str(address), [*names, *hosts], bound)
-        self._listeners.add(listener)
-        return listener
-
-    def forget(self, listener: WebSocketListener) -> None:
-        """The listener is closed."""
-        self._listeners.discard(listener)
+        known = [TcpAddress(name, address.port) for name in (address.host, *ips, *local)]
+        names = [*known, *(host for host in hosts if isinstance(host, TcpAddress))]
+        return self.listeners.listen(
+            str(address), bound, lambda peer: _IncomingProtocol(self, peer, names, accept).start()
+        )
 
     async def close(self) -> None:
         """Close all listeners and incoming connections."""
-        for listener in tuple(self._listeners):
-            listener.close()
+        self.listeners.close()
         for tap in tuple(self.taps):
-            tap.close()
+            tap.writes.close()
         await self.http.shutdown(CLOSE_S)
 
 
-class WebSocketListener:
-    """A `Listener`."""
+class _IncomingProtocol(Tap):
+    """An incoming connection, from accept to its end. `names`: the accepted values of Host, without TLS."""
 
     def __init__(
-        self,
-        incoming: IncomingConnections,
-        accept: Accept,
-        address: str,
-        hosts: list[Address],
-        bound: list[BoundSocket],
+        self, incoming: IncomingConnections, peer: IncomingPeer, names: list[TcpAddress], accept: Accept
     ) -> None:
-        self.address = address
-        self.incoming = incoming
-        self.accept = accept
-        self.hosts = hosts
-        self.pending: set[_IncomingProtocol] = set()
-        self._closed = False
-        self._bound = bound
-        self._accepting: list[asyncio.Task[None]] = []
-        for one in bound:
-            self._begin(one.socket)
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        for task in self._accepting:
-            task.cancel()
-        loop = asyncio.get_running_loop()
-        for one in self._bound:
-            with contextlib.suppress(NotImplementedError):
-                loop.remove_reader(one.socket)
-            one.close()
-        for protocol in tuple(self.pending):
-            protocol.abort()
-        self.incoming.forget(self)
-
-    def _begin(self, listening: socket.socket) -> None:
-        if self._closed:
-            return
-        try:
-            # Not `sock_accept`: if it is cancelled just as a connection arrives, that connection stays open for ever.
-            asyncio.get_running_loop().add_reader(listening, self._ready, listening)
-        except NotImplementedError:  # Windows has no readers
-            task = self.incoming.group.create_task(self._accept(listening), name=f"listener at {self.address}")
-            self._accepting.append(task)
-
-    def _ready(self, listening: socket.socket) -> None:
-        for _ in range(_ACCEPT_AT_ONCE):
-            try:
-                made, _ = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self.incoming.limited_warnings.warn(
-                    "%s: cannot accept connections at the moment: %s", self.address, error
-                )
-                loop = asyncio.get_running_loop()
-                loop.remove_reader(listening)
-                loop.call_later(_ACCEPT_AGAIN_S, self._begin, listening)
-                return
-            self._register(made)
-
-    async def _accept(self, listening: socket.socket) -> None:
-        while True:
-            try:
-                made, _ = await asyncio.get_running_loop().sock_accept(listening)
-            except OSError as error:
-                self.incoming.limited_warnings.warn(
-                    "%s: cannot accept connections at the moment: %s", self.address, error
-                )
-                await asyncio.sleep(_ACCEPT_AGAIN_S)
-            else:
-                self._register(made)
-
-    def _register(self, made: socket.socket) -> None:
-        made.setblocking(False)
-        try:
-            peer = made.getpeername()
-        except OSError:  # the peer has closed it already
-            made.close()
-            return
-        source = str(peer[0]) if isinstance(peer, tuple) else UNIX_PEER
-        protocol = _IncomingProtocol(self, made, source)
-        excess = self.incoming.admission.opened(protocol, source)
-        if excess is None:
-            self.incoming.limited_warnings.warn(
-                "%s: too many connections from %s: one more is closed", self.address, source
-            )
-            made.close()
-            return
-        for oldest in excess:
-            if isinstance(oldest, _IncomingProtocol):
-                oldest.abort()
-        self.pending.add(protocol)
-        self.incoming.group.create_task(protocol.start(), name=f"{source} connects to {self.address}")
-
-
-class _IncomingProtocol(Tap):
-    """An incoming connection, from accept to its end."""
-
-    def __init__(self, listener: WebSocketListener, made: socket.socket, source: str) -> None:
-        super().__init__(listener.incoming.limits.request_bytes)
-        self.listener = listener
-        self.source = source
-        self._made = made
-        self._incoming = listener.incoming
-        self._counted = True
+        super().__init__(incoming.listeners.limits.request_bytes)
+        self.peer = peer
+        self._incoming = incoming
+        self._names = names
+        self._accept = accept
         self._frames: ClientFrames | None = None  # once it is a websocket
-        limit_s = self._incoming.limits.authenticate_within_s
-        self._deadline = asyncio.get_running_loop().call_later(limit_s, self._timed_out)
 
     async def start(self) -> None:
         """Complete the TLS handshake and pass the connection to aiohttp."""
-        tls = self._incoming.tls if self.source != UNIX_PEER else None
-        limit_s = self._incoming.limits.authenticate_within_s
+        tls = self._incoming.tls
+        limit_s = self._incoming.listeners.limits.authenticate_within_s
         timings = {} if tls is None else {"ssl_handshake_timeout": limit_s, "ssl_shutdown_timeout": CLOSE_S}
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: self, self._made, ssl=tls, **timings)
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: self, self.peer.socket, ssl=tls, **timings)
         except (OSError, ssl.SSLError, TimeoutError) as error:
-            self._incoming.limited_warnings.warn("%s: the connection of %s is refused: %s", *self._names(), error)
-            self._made.close()
+            self.peer.warn("%s: the connection of %s is refused: %s", error)
+            self.peer.socket.close()
         finally:
             if self.inner is None:
-                self.over = True
                 self._unregister()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open, and its TLS handshake complete."""
         http = self._incoming.http()
-        self.attach(http, cast(asyncio.Transport, transport))  # uvloop's class is no subclass
+        self.peer.transport = cast(asyncio.Transport, transport)  # uvloop's class is no subclass
+        self.attach(http, self.peer.transport)
         self._incoming.taps.add(self)
         http.connection_made(transport)
 
@@ -268,73 +141,42 @@ class _IncomingProtocol(Tap):
 
     def set_authenticated(self) -> None:
         super().set_authenticated()
-        self._incoming.admission.authenticated(self)
-        self._deadline.cancel()
-
-    def abort(self) -> None:
-        """Close the connection at once."""
-        if self.inner is not None:
-            self.transport.abort()
-        else:
-            with contextlib.suppress(OSError):  # the peer has closed it already
-                self._made.shutdown(socket.SHUT_RDWR)
+        self.peer.on_authenticated()
 
     def data_received(self, data: bytes) -> None:
         if self._frames is not None and not self._frames.feed(data):
-            self._incoming.limited_warnings.warn(
-                "%s: %s sends frames without a mask: connection closed", *self._names()
-            )
-            self.transport.abort()
+            self.peer.warn("%s: %s sends frames without a mask: connection closed")
+            self.peer.abort()
             return
         super().data_received(data)
 
     def on_websocket(self, made: web.WebSocketResponse) -> None:
         """The request is answered: the connection is a websocket."""
         self._frames = ClientFrames()
-        self.listener.pending.discard(self)
-        self.budget_bytes = self._incoming.limits.unauthenticated_bytes
+        self.peer.on_passed()
+        self.budget_bytes = self._incoming.listeners.limits.unauthenticated_bytes
         if self._incoming.security.credentials is None:
             self.set_authenticated()
         binding = self._incoming.binding if self._is_tls() else b""
-        connection = WebSocketConnection(made, self, self._peer_name(), binding)
-        try:
-            self.listener.accept(connection)
-        except Exception as error:
-            connection.close()
-            message = f"accept of {self.listener.address} failed"
-            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+        self.peer.listener.pass_on(WebSocketConnection(made, self, self._peer_name(), binding), self._accept)
 
     def hosts(self) -> list[TcpAddress] | None:
         """The accepted values of the Host header; None: any."""
         if self._is_tls():
             return None
-        hosts = list(self.listener.hosts)
-        here = self.transport.get_extra_info("sockname")
-        if isinstance(here, tuple):
-            hosts.append(TcpAddress(str(here[0]), int(here[1])))
-        return [host for host in hosts if isinstance(host, TcpAddress)]
-
-    def _names(self) -> tuple[str, str]:
-        return self.listener.address, self.source
-
-    def _timed_out(self) -> None:
-        self._incoming.limited_warnings.warn("%s: %s has not authenticated in time", *self._names(), level=logging.INFO)
-        self.abort()
+        here = self.writes.transport.get_extra_info("sockname")
+        return [*self._names, *([TcpAddress(str(here[0]), int(here[1]))] if isinstance(here, tuple) else [])]
 
     def _unregister(self) -> None:
-        self._deadline.cancel()
-        if self._counted:
-            self._counted = False
-            self._incoming.admission.closed(self, self.source)
-        self.listener.pending.discard(self)
+        self.peer.on_lost()
         self._incoming.taps.discard(self)
 
     def _is_tls(self) -> bool:
-        return self.transport.get_extra_info("ssl_object") is not None
+        return self.writes.transport.get_extra_info("ssl_object") is not None
 
     def _peer_name(self) -> str:
-        peer = self.transport.get_extra_info("peername")
-        return str(TcpAddress(str(peer[0]), int(peer[1]))) if isinstance(peer, tuple) else UNIX_PEER
+        peer = self.writes.transport.get_extra_info("peername")
+        return str(TcpAddress(str(peer[0]), int(peer[1]))) if isinstance(peer, tuple) else self.peer.source
 
 
 async def _serve(request: web.BaseRequest) -> web.StreamResponse:
@@ -345,10 +187,7 @@ async def _serve(request: web.BaseRequest) -> web.StreamResponse:
     headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers)
     status = refusal(request.method, request.path_qs, headers, protocol.hosts()) or await _upgrade(request, protocol)
     level = logging.DEBUG if status == _CLIENT_CLOSED else logging.WARNING
-    limited_warnings = protocol.listener.incoming.limited_warnings
-    limited_warnings.warn(
-        "%s: a request from %s is refused: %s", protocol.listener.address, protocol.source, status, level=level
-    )
+    protocol.peer.warn("%s: a request from %s is refused: %s", status, level=level)
     return _answer(status)
 
 

@@ -1,4 +1,4 @@
-"""Network: connections that carry frames to other processes. A seam: websockets in production, queues in a simulation.
+"""Network: connections that carry frames to other processes. A seam: sockets in production, queues in a simulation.
 
     listener = await network.listen(address, accept)          connection = await network.connect(address)
     accept(connection)                                        connection.send(frame)
@@ -6,7 +6,7 @@
 
 1. A frame is a whole message of 0 to MAX_FRAME_BYTES bytes. It arrives as it was sent, or not at all: never in part,
    never altered.
-2. **Frames of one connection may be lost, repeated or reordered**, as far as the layer above is concerned. A websocket
+2. **Frames of one connection may be lost, repeated or reordered**, as far as the layer above is concerned. A socket
    does none of these while it lives, but the frames in its buffers are lost when it is cut, and the sender does not
    learn how many. A simulated network does all three at any time. The layer above (a link) numbers what must arrive
    once and in order; it works on both.
@@ -19,7 +19,7 @@
    `send` raise ConnectionLostError. A peer that is frozen or cut off does not end the connection: the layer above
    notices the silence and closes it.
 
-The network defines its addresses: `host:port` in production, a name in a simulation.
+The network defines its addresses: `host:port` or `unix:/path` in production, a name in a simulation.
 
 From: Storm's IContext and IConnection, whose Netty client also promises nothing about what was under way; WebSocket
 (RFC 6455) for whole messages.

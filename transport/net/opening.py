@@ -10,6 +10,7 @@ from .authenticated import AuthenticatedNetwork
 from .authentication import Identity
 from .network import Network
 from .security import Security
+from .socket_network import SocketNetwork
 
 
 @asynccontextmanager
@@ -22,13 +23,11 @@ async def open_network(
     hosts: Iterable[str] = (),
     limits: AdmissionLimits | None = None,
 ) -> AsyncIterator[Network]:
-    """A websocket network, authenticated if there are credentials. `name`, `role`: our own; `roles`: those accepted.
+    """A network of sockets, authenticated if there are credentials. `name`, `role`: our own; `roles`: those accepted.
 
     `hosts`: addresses under which peers know a listener of this process. CredentialsError if a file cannot be used.
     """
-    from .websockets import WebSocketNetwork  # loads aiohttp, which takes long
-
-    async with WebSocketNetwork(security, hosts=hosts, limits=limits) as network:
+    async with SocketNetwork(security, hosts=hosts, limits=limits) as network:
         if security.credentials is None:
             yield network
             return

@@ -1,7 +1,7 @@
 """WebSocketConnection: a connection over a websocket of aiohttp, either side of it.
 
     send ─► websocket ─► transport ─► …                  … ─► transport ─► tap ─► aiohttp's protocol ─► receive
-                             └── full, drained, lost ──────────────────────► tap
+                             └── full, drained, lost ──────────────────────► tap ─► WriteBuffer
 
 1. aiohttp writes and reads the websocket's frames. A tap stands between the transport and aiohttp's protocol. It learns
    at once what aiohttp reports late or not at all: the buffer is full, the buffer has drained, the connection is lost.
@@ -25,11 +25,9 @@ from typing import Any, Final, Protocol
 import aiohttp
 
 from ..errors import ConnectionLostError, FrameTooLargeError
-from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES
+from .network import MAX_FRAME_BYTES
 from .security import certified_roles
-
-CLOSE_S: Final = 1.0
-"""How long `close` waits for the buffer to drain."""
+from .write_buffer import WriteBuffer
 
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES + 1
 """For aiohttp, which takes the first size that is too large."""
@@ -53,47 +51,16 @@ class Tap(asyncio.Protocol):
     """Stands before aiohttp's protocol. `budget_bytes`: how much the peer may send; None: any amount."""
 
     def __init__(self, budget_bytes: int | None) -> None:
-        self.over = False
+        self.writes = WriteBuffer()
         self.received_bytes = 0
         self.budget_bytes = budget_bytes
-        self.transport: asyncio.Transport
         self.inner: asyncio.Protocol | None = None
-        self.close_timer: asyncio.TimerHandle | None = None
         self.on_close: list[Callable[[], None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
-
-    @property
-    def writable(self) -> bool:
-        """Is there free capacity in the buffer, or is the connection over?"""
-        return self.buffered_bytes < MAX_BUFFERED_BYTES
-
-    @property
-    def buffered_bytes(self) -> int:
-        """What has not left this process; 0 for a closing transport, for asyncio's TLS then has no buffer."""
-        return 0 if self.over or self.transport.is_closing() else self.transport.get_write_buffer_size()
-
-    async def drained(self) -> None:
-        """Wait until `writable`."""
-        while not self.writable:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.remove(waiter)
 
     def attach(self, inner: asyncio.Protocol, transport: asyncio.Transport) -> None:
         """Stand before aiohttp's protocol."""
         self.inner = inner
-        self.transport = transport
-        # The limits match `writable`, so a sender that waits for capacity is always woken.
-        transport.set_write_buffer_limits(high=MAX_BUFFERED_BYTES - 1, low=MAX_BUFFERED_BYTES // 2)
-
-    def close(self) -> None:
-        """Close when the buffer is empty, or after CLOSE_S."""
-        if not self.over and self.close_timer is None:
-            self.transport.close()
-            self.close_timer = asyncio.get_running_loop().call_later(CLOSE_S, self.transport.abort)
+        self.writes.attach(transport)
 
     def set_authenticated(self) -> None:
         """The peer may send any amount from now on."""
@@ -106,7 +73,7 @@ class Tap(asyncio.Protocol):
         if self.budget_bytes is not None:
             self.budget_bytes -= len(data)
             if self.budget_bytes < 0:
-                self.transport.abort()
+                self.writes.transport.abort()
                 return
         if self.inner is not None:
             self.inner.data_received(data)
@@ -118,23 +85,15 @@ class Tap(asyncio.Protocol):
         """Not forwarded to aiohttp; the module says why."""
 
     def resume_writing(self) -> None:
-        self._wake()
+        self.writes.on_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.over = True
-        if self.close_timer is not None:
-            self.close_timer.cancel()
+        self.writes.on_lost()
         if self.inner is not None:
             self.inner.connection_lost(exc)
         for on_close in self.on_close:
             on_close()
         self.on_close.clear()
-        self._wake()
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 class WebSocketConnection:
@@ -145,33 +104,34 @@ class WebSocketConnection:
         self.binding = binding
         self._socket = socket
         self._tap = tap
+        self._writes = tap.writes
         self._closed = False
         self._ended = False
 
     @property
     def certified(self) -> frozenset[str]:
-        return certified_roles(self._tap.transport)
+        return certified_roles(self._writes.transport)
 
     def __repr__(self) -> str:
-        return f"<WebSocketConnection with {self.peer}{', over' if self._tap.over else ''}>"
+        return f"<WebSocketConnection with {self.peer}{', over' if self._writes.over else ''}>"
 
     def set_authenticated(self) -> None:
         self._tap.set_authenticated()
 
     @property
     def writable(self) -> bool:
-        return self._closed or self._tap.writable
+        return self._closed or self._writes.writable
 
     @property
     def buffered_bytes(self) -> int:
-        return 0 if self._closed else self._tap.buffered_bytes
+        return 0 if self._closed else self._writes.buffered_bytes
 
     @property
     def received_bytes(self) -> int:
         return self._tap.received_bytes
 
     def send(self, frame: bytes) -> None:
-        if self._closed or self._tap.over:
+        if self._closed or self._writes.over:
             raise self._lost()
         if len(frame) > MAX_FRAME_BYTES:
             raise FrameTooLargeError(f"a frame of {len(frame):,} bytes: at most {MAX_FRAME_BYTES:,}")
@@ -182,8 +142,8 @@ class WebSocketConnection:
 
     async def drained(self) -> None:
         if not self._closed:
-            await self._tap.drained()
-        if self._closed or self._tap.over:
+            await self._writes.drained()
+        if self._closed or self._writes.over:
             raise self._lost()
 
     async def receive(self) -> bytes:
@@ -201,13 +161,13 @@ class WebSocketConnection:
         if self._closed:
             return
         self._closed = True
-        if not self._tap.over:
+        if not self._writes.over:
             try:
                 _at_once(self._socket.send_frame(_GOODBYE, aiohttp.WSMsgType.CLOSE))
             except ConnectionError:  # it is lost: `connection_lost` is about to be called
-                self._tap.transport.abort()
-            self._tap.close()
-            self._tap.resume_writing()
+                self._writes.transport.abort()
+            self._writes.close()
+            self._writes.on_drained()
 
     def _lost(self) -> ConnectionLostError:
         return ConnectionLostError(f"the connection to {self.peer} is over")

@@ -1,14 +1,14 @@
-"""WebSocketNetwork: the real Network. A connection is a websocket of aiohttp, a frame is a binary message.
+"""WebSocketNetwork: connections over TCP. Each is a websocket of aiohttp, a frame is a binary message.
 
     async with WebSocketNetwork(security) as network:
         listener = await network.listen("127.0.0.1:0", accept)
         connection = await network.connect(listener.address)
 
-1. Addresses are `host:port`, `[::1]:port` and `unix:/path`, with the same websocket over each. Host names are resolved
-   here; the resolved addresses are checked and used.
+1. Addresses are `host:port` and `[::1]:port`. Host names are resolved here; the resolved addresses are checked and
+   used.
 2. Addresses that other machines can reach are refused without TLS and a token (see addresses), for dialling and for
-   listening. With TLS, every TCP address uses it, loopback too. Both sides show a certificate of the cluster's CA; the
-   acceptor's must be for the name that was dialled. A unix socket never uses TLS: only this user can open its file.
+   listening. With TLS, every address uses it, loopback too. Both sides show a certificate of the cluster's CA; the
+   acceptor's must be for the name that was dialled.
 3. If `security` has credentials, a peer is limited until AuthenticatedNetwork has authenticated it.
 4. Dialling follows no redirect, uses no proxy, sends no cookie and no Origin, and requests one path.
 5. Leaving the block closes all listeners and all connections (within CLOSE_S), with what they left in aiohttp.
@@ -27,13 +27,14 @@ import aiohttp
 import aiohttp.abc
 
 from ..errors import NetworkError
-from .addresses import Address, TcpAddress, UnixAddress, check_dialled, parse_address
-from .admission import PATH, UNIX_HOST, AdmissionLimits
-from .bound_sockets import BoundSocket
-from .listening import IncomingConnections, WebSocketListener
+from .accepting import SocketListener
+from .addresses import TcpAddress, check_dialled, parse_address
+from .admission import PATH, AdmissionLimits
+from .listening import IncomingConnections
 from .network import Connection
 from .security import Security, dialled_binding
-from .websocket_connection import CLOSE_S, MAX_MESSAGE_BYTES, Tap, WebSocketConnection
+from .websocket_connection import MAX_MESSAGE_BYTES, Tap, WebSocketConnection
+from .write_buffer import CLOSE_S
 
 _MAX_FIELD_BYTES: Final = 1024
 
@@ -75,23 +76,16 @@ class WebSocketNetwork:
             self._incoming = None
             await self._group.__aexit__(None, None, None)  # its tasks do not fail, and the user's error stays as it is
 
-    async def listen(self, address: str, accept: Callable[[Connection], None]) -> WebSocketListener:
+    async def listen(self, address: str, accept: Callable[[Connection], None]) -> SocketListener:
         """As in Network. ExposedError if other machines can reach the address and something is missing."""
-        return await self._entered().listen(parse_address(address), self._hosts, accept)
-
-    def take_over(
-        self, bound: BoundSocket, address: UnixAddress, accept: Callable[[Connection], None]
-    ) -> WebSocketListener:
-        """Listen with a unix socket that is already bound. It is closed with the listener."""
-        return self._entered().listen_with([bound], address, self._hosts, accept)
+        return await self._entered().listen(_tcp(address), self._hosts, accept)
 
     async def connect(self, address: str) -> WebSocketConnection:
         """As in Network. ExposedError if the address is another machine and there is no TLS."""
         self._entered()
-        target = parse_address(address)
-        if isinstance(target, TcpAddress):
-            check_dialled(target.host, tls=self._tls is not None, insecure=self._security.insecure)
-        session = self._session(target)
+        target = _tcp(address)
+        check_dialled(target.host, tls=self._tls is not None, insecure=self._security.insecure)
+        session = self._session()
         try:
             made = await self._dial(session, target)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -104,27 +98,21 @@ class WebSocketNetwork:
 
     # -- dialling ----------------------------------------------------------------------------------------------------
 
-    async def _dial(self, session: aiohttp.ClientSession, target: Address) -> _ClientSocket:
-        secure = self._tls is not None and isinstance(target, TcpAddress)
-        host = str(target) if isinstance(target, TcpAddress) else UNIX_HOST
+    async def _dial(self, session: aiohttp.ClientSession, target: TcpAddress) -> _ClientSocket:
         made = await session.ws_connect(
-            f"{'https' if secure else 'http'}://{host}{PATH}",
-            headers={"Host": host},
+            f"{'http' if self._tls is None else 'https'}://{target}{PATH}",
+            headers={"Host": str(target)},
             compress=0,
             max_msg_size=MAX_MESSAGE_BYTES,
-            ssl=self._tls if secure and self._tls is not None else True,
+            ssl=True if self._tls is None else self._tls,
         )
         assert isinstance(made, _ClientSocket)  # noqa: S101 - `ws_response_class` below
         session.detach()
         return made
 
-    def _session(self, target: Address) -> aiohttp.ClientSession:
-        connector: aiohttp.BaseConnector
-        if isinstance(target, UnixAddress):
-            connector = aiohttp.UnixConnector(path=target.path, force_close=True)
-        else:
-            resolver = _Resolver(tls=self._tls is not None, insecure=self._security.insecure)
-            connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
+    def _session(self) -> aiohttp.ClientSession:
+        resolver = _Resolver(tls=self._tls is not None, insecure=self._security.insecure)
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
         trace = aiohttp.TraceConfig()
         trace.on_request_redirect.append(_refuse_redirect)
         return aiohttp.ClientSession(
@@ -156,7 +144,7 @@ class WebSocketNetwork:
 
     async def _close_all(self) -> None:
         for tap in tuple(self._taps):
-            tap.close()
+            tap.writes.close()
         ended = asyncio.Event()
         for tap in self._taps:
             tap.on_close.append(lambda: None if self._taps else ended.set())
@@ -203,6 +191,13 @@ class _Resolver(aiohttp.abc.AbstractResolver):
 
     async def close(self) -> None:
         await self._system.close()
+
+
+def _tcp(address: str) -> TcpAddress:
+    parsed = parse_address(address)
+    if not isinstance(parsed, TcpAddress):
+        raise NetworkError(f"{address}: unix sockets carry frames without websockets: use SocketNetwork")
+    return parsed
 
 
 async def _refuse_redirect(session: Any, context: Any, params: aiohttp.TraceRequestRedirectParams) -> NoReturn:
