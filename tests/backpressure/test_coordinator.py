@@ -370,3 +370,31 @@ def test_24_idle_hours_change_nothing() -> None:
         world.now_s += 59
         assert world.second() == []
     assert (world.coordinator.state, world.coordinator.event_count, world.coordinator.idle) == (NORMAL, 0, True)
+
+
+def test_other_samples_measure_rates_over_another_period() -> None:
+    """One bolt, one spout: 100 tuples a second, then 10. After two intervals a period of one has only the 10."""
+    tasks = {"spout": (1,), "bolt": (2,)}
+
+    def time_us(*, before: int, after: int) -> int:
+        world = World(Settings(samples=before), sources={"bolt": frozenset({"spout"})}, tasks=tasks)
+        executed = 0
+        for rate in (100, 100, 100, 100):
+            executed += rate
+            world.bolt(2, executed=executed)
+            world.second()
+        world.coordinator.update(Settings(samples=after), world.now_s, world.now_s)
+        for rate in (10, 10):
+            executed += rate
+            world.bolt(2, executed=executed)
+            world.second()
+        world.blocked(2)
+        executed += 10
+        world.bolt(2, executed=executed)
+        [time_us] = {order.time_us for _, order in world.second() if isinstance(order, Pace)}
+        return time_us
+
+    assert time_us(before=4, after=1) == 100_000
+    assert time_us(before=4, after=2) == 100_000
+    assert time_us(before=4, after=4) == int(4e6 / 130)
+    assert time_us(before=4, after=8) == 100_000  # measured anew: nothing of before the change is in it

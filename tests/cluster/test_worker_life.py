@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cluster.parent.worker_life import Degraded, Kill, Phase, Recovered, Spawn, WorkerLife
+from aiostorm.cluster.parent.worker_life import Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
+from aiostorm.runtime import LivenessSettings
 
 
 def crash(life: WorkerLife, now_s: float) -> float | None:
@@ -60,7 +61,7 @@ def test_a_frozen_worker_is_killed_once_and_started_again() -> None:
     life.begin(0.0)
     life.ready(1.0)
     life.alive(2.0)
-    assert life.due_s == 7.0
+    assert life.due_s == 70.0
     assert life.tick(6.9) == []
     assert life.tick(7.0) == [Kill("no sign of life for 5 s")]
     life.alive(7.1)
@@ -150,3 +151,49 @@ def test_a_worker_has_at_most_one_process_and_is_never_without_one_for_long(
                 killed = True
         assert alive or (life.due_s is not None and life.due_s - now_s <= 5.0)
         assert killed or life.due_s is not None or (life.is_missed and life.joined(now_s) == [Recovered()])
+
+
+def test_an_end_counts_for_less_than_half_a_minute() -> None:
+    for passed_s, delay_s in ((30.0, 0.0), (29.999, 0.2)):
+        life = WorkerLife()
+        life.begin(0.0)
+        assert crash(life, 1.0) == 0.0
+        assert crash(life, 1.0 + passed_s) == delay_s
+
+
+def test_five_ends_in_exactly_half_a_minute_do_not_make_it_degraded() -> None:
+    for last_s, degraded in ((31.0, False), (30.999, True)):
+        life = WorkerLife()
+        life.begin(0.0)
+        for now_s in (1.0, 2.0, 3.0, 10.0, last_s):
+            crash(life, now_s)
+        assert bool(life.degraded) is degraded
+
+
+def test_the_limits_of_a_topology_are_those_of_its_settings() -> None:
+    timings = LifeTimings.of(LivenessSettings(worker_timeout_s=6.0, worker_start_timeout_s=70.0))
+    assert (timings.lease_s, timings.start_limit_s) == (6.0, 70.0)
+    life = WorkerLife(timings)
+    life.begin(0.0)
+    assert life.due_s == 70.0
+    assert life.ready(1.0) == []
+    assert life.due_s == 7.0
+    assert life.alive(2.0) == []
+    assert life.due_s == 8.0
+    assert life.tick(7.999) == []
+    assert life.tick(8.0) == [Kill("no sign of life for 6 s")]
+    assert life.due_s is None
+    assert life.stop(9.0) == []
+    assert (life.phase, life.due_s) == (Phase.STOPPING, None)  # it is killed already
+
+
+def test_a_degraded_worker_is_looked_at_when_it_may_have_recovered() -> None:
+    life = WorkerLife(LifeTimings(lease_s=100.0))
+    life.begin(0.0)
+    for now_s in (1.0, 2.0, 3.0, 4.0, 10.0):
+        crash(life, now_s)
+    life.ready(16.0)
+    assert life.degraded
+    assert life.due_s == 40.0
+    assert life.tick(40.0) == [Recovered()]
+    assert life.due_s == 116.0

@@ -160,6 +160,18 @@ def test_what_is_known_is_compared_before_anything_new_is_taken() -> None:
     assert machine.claim_next(9) == [0, 1, 3]
 
 
+def test_a_partition_is_claimed_from_when_it_is_given_until_its_end_or_the_source_is_lost() -> None:
+    machine = Partitions(3)
+    assert not any(machine.is_claimed(p) for p in range(3))
+    assert machine.claim_next(2) == [0, 1]
+    assert machine.claim(2)
+    assert [machine.is_claimed(p) for p in range(4)] == [True, True, True, False]
+    read(machine, 1, 2)
+    assert [machine.is_claimed(p) for p in range(3)] == [True, False, True]
+    machine.source_lost()
+    assert not any(machine.is_claimed(p) for p in range(3))
+
+
 def test_chunks_come_in_order_and_of_partitions_that_were_taken() -> None:
     machine = Partitions(2)
     with pytest.raises(ValueError, match="not taken"):
@@ -245,6 +257,7 @@ def _drive(
     open_: list[tuple[int, int]] = []
     while steps > 0 and not machine.is_settled:
         steps -= 1
+        assert {p for p in range(len(lengths)) if machine.is_claimed(p)} == set(taken)
         could = (
             ["read"] * bool(taken) + ["take"] * bool(machine.waiting) + ["ack"] * bool(open_) + ["lose"] * bool(taken)
         )

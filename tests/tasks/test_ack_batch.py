@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt
-from aiostorm.acker import Acks
+from aiostorm.acker import Acks, IdSource
 from aiostorm.actors import Inbox, Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.execute.function_executor import RESULTS_CHUNK
@@ -79,6 +80,42 @@ async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
     books.withhold(Segment(ORIGIN, [1]))  # untracked: nothing to keep
     books.post()
     assert sent_to(box) == []
+
+
+async def test_each_of_two_ackers_gets_what_concerns_its_roots_and_no_empty_message() -> None:
+    even, odd = Mailbox(10), Mailbox(10)
+    books = AckBatch([even, odd])
+    books.done(Segment(ORIGIN, [1], root=6, edge=1))
+    books.post()
+    assert (sent_to(even), sent_to(odd)) == ([([(6, 1)], [])], [])
+    books.done(Segment(ORIGIN, [1], lineage=Lineage({7: 2, 8: 4, 9: 8}, [((7, 0), (8, 0), (9, 0))])))
+    books.failures += [(9, 0, "why"), (8, 1, "why")]
+    books.post()
+    assert (sent_to(even), sent_to(odd)) == ([([(8, 4)], [(8, 1)])], [([(7, 2), (9, 8)], [(9, 0)])])
+    books.failures.append((11, 5, "why"))
+    books.post()
+    assert (sent_to(even), sent_to(odd)) == ([], [([], [(11, 5)])])
+    books.resets += [4, 5, 6]
+    books.post()
+    assert [even.take_control().resets, odd.take_control().resets] == [[4, 6], [5]]
+    books.post()
+    assert (sent_to(even), sent_to(odd)) == ([], [])
+
+
+async def test_each_of_two_ackers_gets_the_sub_trees_of_its_roots() -> None:
+    even, odd = Mailbox(10), Mailbox(10)
+    books = AckBatch([even, odd])
+    first, second = (Segment(ORIGIN, [1, 2], root=root, edge=1, indices=[0, 1]) for root in (6, 7))
+    ids = IdSource(random.Random(1).randbytes)
+    assert books.detach(first, ids)
+    assert books.detach(second, ids)
+    books.post()
+    for box, root in ((even, 6), (odd, 7)):
+        acks = box.take_control()
+        assert [item[0] for item in acks.items if item[0] in (6, 7)] == [root]
+        assert [(found[0], found[1]) for found in acks.detached or ()] == [(root, 0), (root, 1)]
+        assert all(found[2] % 2 == root % 2 for found in acks.detached or ())
+        assert not box.has_control
 
 
 class Lossy:

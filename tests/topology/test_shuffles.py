@@ -21,7 +21,7 @@ from aiostorm.topology import (
     StreamId,
 )
 
-from .strategies import batch_sizes, numbered, prepare, split_all, targets
+from .strategies import batch_sizes, check_shares, numbered, prepare, split_all, targets
 
 
 @given(targets, batch_sizes, st.integers(0, 99))
@@ -57,6 +57,47 @@ def test_every_single_round_within_a_large_batch_is_even(targets: list[int], siz
     count = len(targets)
     for start in range(0, len(order) - count + 1, count):
         assert sorted(order[start : start + count]) == sorted(targets)
+
+
+def plenty(target: int) -> int:
+    return 10_000
+
+
+@given(st.integers(1, 80), st.lists(st.integers(1, 100), min_size=1, max_size=12), st.integers(0, 99))
+@example(count=80, sizes=[1, 40, 40], seed=0)  # less than the old round has left; then its end, and no whole round
+@example(count=40, sizes=[32, 8, 40, 79, 1], seed=0)
+def test_small_batches_for_many_targets_are_even_and_lose_nothing(count: int, sizes: list[int], seed: int) -> None:
+    grouping = prepare(ShuffleGrouping(), range(1, count + 1), seed=seed)
+    order: list[int] = []
+    for size in sizes:
+        rows, marks = numbered(size), list(range(size))
+        shares, rest = grouping.deal(rows, marks, plenty)
+        assert rest is None
+        went = check_shares([share for share in shares if share[1]], rows, marks)
+        order += [target for [target] in went.values()]
+        most = size // count + 2
+        assert all(len(given) <= most for _, given, _ in shares)
+    dealt = Counter(order)
+    assert dealt.total() == sum(sizes)
+    assert set(dealt.values()) <= {sum(sizes) // count, sum(sizes) // count + 1}
+    for start in range(0, len(order) - count + 1, count):
+        assert len(set(order[start : start + count])) == count
+
+
+@given(st.integers(2, 80), st.lists(st.integers(1, 100), min_size=1, max_size=12), st.data())
+def test_all_others_get_the_same_while_one_target_is_full(count: int, sizes: list[int], data: st.DataObject) -> None:
+    full = data.draw(st.integers(1, count))
+    grouping = prepare(ShuffleGrouping(), range(1, count + 1))
+    counts: Counter[int] = Counter()
+    for size in sizes:
+        shares, rest = grouping.deal(numbered(size), None, lambda target: 0 if target == full else 10_000)
+        assert rest is None
+        for target, rows, _ in shares:
+            counts[target] += len(rows)
+        each = [counts[target] for target in range(1, count + 1) if target != full]
+        assert counts[full] == 0
+        assert max(each) - min(each) <= 1
+    assert counts.total() == sum(sizes)
 
 
 def test_the_order_is_drawn_anew_each_round() -> None:

@@ -51,6 +51,21 @@ from aiostorm.windows.generators import MaxTimestamp
 FAR = 10**15
 
 
+class Reduced(Aggregate):
+    """The user's own, which merges: its states are shared."""
+
+    merges = True
+
+    def init_state(self, window: Window) -> list[Any]:
+        return []
+
+    def execute(self, value: Any, state: list[Any], window: Window) -> list[Any]:
+        return [*state, value]
+
+    def merge(self, first: list[Any], second: list[Any]) -> list[Any]:
+        return first + second
+
+
 class Own(Aggregate):
     """As a user writes one, in JStorm's way: the state is changed in place, and cannot be merged."""
 
@@ -172,6 +187,23 @@ def test_rows_that_fail_fail_alone(machine: Any) -> None:
     fired = {(one.key, one.window.end): one.result for one in windows.advance(100)}
     assert fired[("a", 10)] == {"sum": 3, "rows": 2}
     assert fired[("b", 15)] == {"sum": 3, "rows": 1}
+
+
+@pytest.mark.parametrize("machine", [time_windows, SharedWindows, PlainWindows])
+def test_several_aggregates_without_columns_count_a_row_in_each_of_its_windows(machine: Any) -> None:
+    both = Combined(all=Fold(list, lambda state, value: [*state, value]), most=Fold(lambda: 0, max))
+    if machine is SharedWindows:
+        both = Combined(all=Reduced(), most=Reduced())
+    windows = machine(Sliding(10, 5), both)
+    taken = windows.add(["a", "b", "a", "a"], [1, 2, 6, 12], [3, 9, 4, 1])
+    assert (taken.late, taken.failed) == ([], [])
+    found = [(one.window.start, one.key, one.result) for one in windows.advance(FAR)]
+    lists = [(-5, "a", [3]), (-5, "b", [9]), (0, "a", [3, 4]), (0, "b", [9]), (5, "a", [4, 1]), (10, "a", [1])]
+    if machine is SharedWindows:
+        assert found == [(start, key, {"all": values, "most": values}) for start, key, values in lists]
+    else:
+        assert found == [(start, key, {"all": values, "most": max(values)}) for start, key, values in lists]
+    assert windows.states == 0
 
 
 def test_a_batch_goes_on_after_numbers_of_another_kind() -> None:

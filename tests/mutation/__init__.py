@@ -1,0 +1,1 @@
+"""Mutation tests of a module: `python -m tests.mutation acker/ledger.py`."""

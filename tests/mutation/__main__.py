@@ -1,0 +1,294 @@
+"""How good are the tests of a module? `python -m tests.mutation acker/ledger.py`, from the root of the repository.
+
+Each mutant is the module with one small change (mutants.py). Tests that fail with it *kill* it. A mutant that survives
+shows a decision that no test checks: add the test, or, if no behaviour differs, a line to equivalent.toml with the
+reason. First the tests run once without a change: this says which of them call which function, so that a mutant meets
+only tests that can notice it, the fastest first. Other processes that tests start do not see the mutant.
+
+cosmic-ray and mutmut do this, too. cosmic-ray changes the files of the checkout, one after the other, and starts a test
+command for each mutant. mutmut 3 copies the sources into a folder of its own, rewrites every function, and takes the
+names of modules from their places: ours are elsewhere (`package-dir`, links from aiostorm/<package>). Neither knows
+which mutants are equivalent, and why. mutatest is not maintained. So this is our own: the changes, an import hook
+(overlay.py), and a process that forks for each run (zygote.py).
+
+Exit codes: 0, and 1 if less than 95 % of the mutants that are not equivalent were killed; 2 if nothing could be tested;
+130 after Ctrl-C, which prints what was found so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import queue
+import random
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from .codes import NOT_SWAPPED, Order
+from .mutants import Mutant, mutants
+from .table import paths_of
+from .zygote import Zygote
+
+GOAL: Final = 0.95
+EQUIVALENT: Final = Path(__file__).with_name("equivalent.toml")
+PASSED: Final = 0
+LEAST_LIMIT_S: Final = 30.0
+
+
+class CannotTestError(Exception):
+    """The tests cannot say anything about this module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Which tests call which functions of the module, the tests with the fastest first."""
+
+    tests: Sequence[str]
+    called: dict[str, frozenset[str]]
+    took_s: dict[str, float]
+    always: frozenset[str]
+
+    @classmethod
+    def of(cls, found: dict[str, Any]) -> Survey:
+        """What the run without a change has found."""
+        took_s = {test: took for test, (_, took) in found["tests"].items()}
+        files: dict[str, list[str]] = {}
+        for test in sorted(took_s, key=lambda test: took_s[test]):
+            files.setdefault(test.partition("::")[0], []).append(test)
+        # Files one after the other: a change of the file costs fixtures.
+        in_order = sorted(files.values(), key=lambda tests: sum(took_s[t] for t in tests) / len(tests))
+        called = {test: frozenset(functions) for test, (functions, _) in found["tests"].items()}
+        return cls([test for tests in in_order for test in tests], called, took_s, frozenset(found["always"]))
+
+    def tests_for(self, mutant: Mutant) -> list[str]:
+        """Tests that can notice the mutant. What runs at import, or is no function, concerns all tests."""
+        if self.is_swapped(mutant):
+            return [test for test in self.tests if mutant.function in self.called[test]]
+        return sorted(self.tests, key=lambda test: not self.called[test])
+
+    def is_swapped(self, mutant: Mutant) -> bool:
+        """Is it inside a function that only tests call?"""
+        return bool(mutant.function) and mutant.function not in self.always
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of the mutants of a module."""
+
+    file: str
+    total: int
+    tested: int
+    killed: int = 0
+    equivalent: int = 0
+    timeouts: int = 0
+    survivors: list[Mutant] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Killed, of those that are not equivalent."""
+        counted = self.killed + len(self.survivors)
+        return self.killed / counted if counted else 1.0
+
+
+def equivalents() -> dict[tuple[str, str, str, str], str]:
+    """Mutants that no test can kill, by their key, with the reasons."""
+    table = tomllib.loads(EQUIVALENT.read_text("utf-8"))
+    return {
+        (file, entry["function"], entry["before"], entry["after"]): entry["why"]
+        for file, entries in table.items()
+        for entry in entries
+    }
+
+
+class Runner:
+    """The two processes that fork for one thread; the second is started when it is needed."""
+
+    def __init__(self, file: str, paths: Sequence[str], folder: Path) -> None:
+        self.collected = Zygote(folder, (file, *paths))
+        self._folder = folder
+        self._fresh: Zygote | None = None
+
+    def run(self, order: Order, *, swapped: bool) -> int | None:
+        """Run tests with a mutant: pytest's exit code; None if they took too long."""
+        if swapped:
+            code = self.collected.run(order).code
+            if code != NOT_SWAPPED:
+                return code
+        if self._fresh is None:
+            self._fresh = Zygote(self._folder)
+        return self._fresh.run(order).code
+
+    def close(self) -> None:
+        """End both."""
+        for zygote in (self.collected, self._fresh):
+            if zygote is not None:
+                zygote.close()
+
+
+class Run:
+    """The mutants of one module, tested in several processes."""
+
+    def __init__(self, file: str, options: argparse.Namespace, folder: Path) -> None:
+        self.source = Path(file).read_text("utf-8")
+        self._paths = tuple(options.tests or paths_of(file))
+        found = mutants(file, self.source)
+        known = equivalents()
+        self._to_test = [mutant for mutant in found if mutant.key not in known]
+        self.result = Result(file, len(found), 0, equivalent=len(found) - len(self._to_test))
+        if options.line:
+            self._to_test = [mutant for mutant in self._to_test if mutant.line in options.line]
+        if options.sample and options.sample < len(self._to_test):
+            chosen = random.Random(options.seed).sample(range(len(self._to_test)), options.sample)
+            self._to_test = [self._to_test[at] for at in sorted(chosen)]
+        self._left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._folder, self._options = folder, options
+        self._runners: list[Runner] = []
+        self._stopped = False
+        self._errors: list[BaseException] = []
+
+    def run(self) -> Result:
+        """Test all. Ctrl-C ends the processes, and is raised."""
+        began_s = time.monotonic()
+        try:
+            for _ in range(max(1, min(self._options.jobs, len(self._to_test)))):
+                self._runners.append(Runner(self.result.file, self._paths, self._folder))
+            survey = self._survey(self._runners[0])
+            for mutant in self._to_test:
+                self._left.put(mutant)
+            threads = [threading.Thread(target=self._work, args=(r, survey), daemon=True) for r in self._runners]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            if self._errors:
+                raise self._errors[0]
+        finally:
+            self._stopped = True
+            for runner in self._runners:
+                runner.close()
+            self.result.survivors.sort(key=lambda mutant: mutant.line)
+            self.result.seconds = time.monotonic() - began_s
+        return self.result
+
+    def _survey(self, runner: Runner) -> Survey:
+        self._say(f"{self.result.file}: {len(self._to_test)} mutants to test; the tests run once without a change")
+        answer = runner.collected.run(Order(self.result.file))
+        if answer.code != PASSED:
+            raise CannotTestError(f"the tests fail without a change:\n{answer.output}")
+        survey = Survey.of(answer.survey)
+        touching = sum(bool(called) for called in survey.called.values())
+        self._say(f"{self.result.file}: {touching} of {len(survey.tests)} tests call it")
+        return survey
+
+    def _work(self, runner: Runner, survey: Survey) -> None:
+        try:
+            while not self._stopped:
+                self._test(self._left.get_nowait(), runner, survey)
+        except queue.Empty:
+            return
+        except BaseException as error:
+            if not self._stopped:
+                self._stopped = True
+                self._errors.append(error)
+
+    def _test(self, mutant: Mutant, runner: Runner, survey: Survey) -> None:
+        chosen = survey.tests_for(mutant)
+        code: int | None = PASSED
+        if chosen:
+            limit_s = self._options.limit or LEAST_LIMIT_S + 4 * sum(survey.took_s[test] for test in chosen)
+            order = Order(self.result.file, mutant.source, mutant.function, chosen, limit_s)
+            code = runner.run(order, swapped=survey.is_swapped(mutant))
+        with self._lock:
+            result = self.result
+            result.tested += 1
+            if code == PASSED:
+                result.survivors.append(mutant)
+                self._say(f"{len(chosen)} tests pass with {difference(mutant, self.source)}", end="")
+            else:
+                result.killed += 1
+                result.timeouts += code is None
+            done = f"[{result.tested}/{len(self._to_test)}]"
+            self._say(f"{done} {result.file}: {result.killed} killed, {len(result.survivors)} survive")
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        if not self._options.quiet:
+            print(text, end=end, file=sys.stderr, flush=True)
+
+
+def difference(mutant: Mutant, source: str) -> str:
+    """Where the mutant is, and how it differs."""
+    before, after = source.splitlines(keepends=True), mutant.source.splitlines(keepends=True)
+    lines = [*difflib.unified_diff(before, after, n=0)][3:]
+    return f"{mutant.file}:{mutant.line} {mutant.function}\n{''.join(lines)}"
+
+
+def table(results: Sequence[Result]) -> str:
+    """The figures of all modules."""
+    lines = ["| module | mutants | equivalent | tested | killed | survive | share |", "|---|---|---|---|---|---|---|"]
+    for r in results:
+        figures = (r.total, r.equivalent, r.tested, r.killed, len(r.survivors), f"{r.share:.1%}")
+        lines.append(f"| {r.file} | {' | '.join(map(str, figures))} |")
+    return "\n".join(lines)
+
+
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    about, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        "python -m tests.mutation", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="a file, as acker/ledger.py")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many of a module's mutants (0: all)")
+    parser.add_argument("--seed", type=int, default=1, help="which sample")
+    parser.add_argument("--line", type=int, action="append", help="only mutants of this line")
+    parser.add_argument("--tests", action="append", metavar="PATH", help="these tests, in place of the table's")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (all cores)")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="of a mutant (30 s, and four times its tests)")
+    parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Test the mutants of each module; print the survivors and a table."""
+    given = options(arguments)
+    if given.list:
+        for file in given.modules:
+            for mutant in mutants(file, Path(file).read_text("utf-8")):
+                print(f"{file}:{mutant.line} {mutant.function}\n  - {mutant.before}\n  + {mutant.after}")
+        return 0
+    results: list[Result] = []
+    code = 0
+    with tempfile.TemporaryDirectory(prefix="mutation") as folder:
+        for file in given.modules:
+            try:
+                run = Run(file, given, Path(folder))
+                results.append(run.result)
+                run.run()
+            except KeyboardInterrupt:
+                code = 130
+                break
+            except (CannotTestError, LookupError, OSError, SyntaxError, EOFError) as error:
+                print(f"{file}: {error}", file=sys.stderr)
+                code = 2
+                break
+    for result in results:
+        source = Path(result.file).read_text("utf-8")
+        for mutant in result.survivors:
+            print(difference(mutant, source))
+    print(table(results))
+    return code or int(any(result.share < GOAL for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Which tests a module has: its folder's, if the table does not name others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+TESTS: Final[dict[str, tuple[str, ...]]] = {
+    "acker/": ("tests/acker", "tests/tasks/test_detached.py", "tests/tasks/test_ack_batch.py"),
+    "backpressure/": ("tests/backpressure", "tests/tasks/test_backpressure.py"),
+    "cluster/parent/worker_life.py": ("tests/cluster/test_worker_life.py",),
+    "cluster/scheduler.py": ("tests/cluster/test_scheduler.py",),
+    "metrics/": ("tests/metrics",),
+    "spark/batch/partitions.py": ("tests/spark/test_partitions.py",),
+    "topology/groupings/": ("tests/topology", "tests/tasks/test_emit.py"),
+    "windows/": ("tests/windows", "tests/tasks/test_window_tasks.py", "tests/tasks/test_row_time.py"),
+    "windows/joins/": ("tests/windows/test_joins.py", "tests/windows/test_joins_flow.py"),
+}
+"""A module or a folder → files and folders of tests. The longest that fits counts."""
+
+
+def paths_of(file: str) -> tuple[str, ...]:
+    """Where the tests of a module are. Raises LookupError if there are none."""
+    fitting = [place for place in TESTS if file == place or (place.endswith("/") and file.startswith(place))]
+    if fitting:
+        return TESTS[max(fitting, key=len)]
+    folder = f"tests/{file.partition('/')[0]}"
+    if file.startswith("aiostorm/cli/"):
+        folder = "tests/cli"
+    if not Path(folder).is_dir():
+        raise LookupError(f"{file} has no tests in {folder}: add a line to tests/mutation/table.py, or give --tests")
+    return (folder,)
