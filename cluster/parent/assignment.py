@@ -9,7 +9,7 @@ from ...topology import Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
 from ..messages import LoadTopology
 from ..scheduler import place, tasks_on_driver
-from ..worker.service import shape_of
+from ..worker.importing import shape_of
 from .worker_life import LifeTimings
 from .worker_registry import WorkerRegistry
 

@@ -17,12 +17,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
 from ...runtime import Child, ChildLine, Spawner
@@ -30,8 +29,13 @@ from ...transport import Network, Node, PeerLostError, PeerStarted
 from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
 from ..scheduler import WorkerInfo
 from ..worker.log import WorkerLog
+from .children import LocalChildren, RemoteWorkers
 
 log = logging.getLogger("aiostorm.cluster")
+
+
+KILL_LIMIT_S: Final = 5.0
+"""How long killed workers may take to end before the parent goes on without them."""
 
 
 class WorkerBackend(Protocol):
@@ -122,12 +126,9 @@ class WorkerRegistry:
         self._backend = backend
         self._stack = contextlib.AsyncExitStack()
         self._log = WorkerLog()
-        self._spawner: Spawner
+        self._children: LocalChildren
+        self._remote = RemoteWorkers()
         self._listeners: dict[str, WorkerListener] = {}
-        self._children: dict[Child, None] = {}
-        self._remote: dict[str, RemoteChild] = {}
-        self._remote_names: list[str] = []
-        self._early: dict[str, WorkerJoined] = {}
         self._report_actors: dict[str, Ref] = {}
         self._addresses: dict[str, str] = {}
         self._count = 0
@@ -139,7 +140,7 @@ class WorkerRegistry:
             await stack.enter_async_context(self._backend)
             self.node = await stack.enter_async_context(Node(PARENT, self._backend.network, self.system))
             self.address = await self.node.listen(self._backend.address)
-            self._spawner = self._backend.spawner(self._on_line, self.node)
+            self._children = LocalChildren(self.system, self._backend.spawner(self._on_line, self.node))
             self.node.on_peer(self._on_peer_started)
             self.node.on_pulse(self._on_heartbeat)
             self.node.on_lost(self._on_link_failed)
@@ -148,12 +149,7 @@ class WorkerRegistry:
     async def stop(self) -> None:
         """Kill the remaining workers and close the node and the backend."""
         try:
-            async with asyncio.timeout(5.0):
-                for child in list(self._children):
-                    child.kill()
-                    await child.wait()
-        except TimeoutError:
-            log.warning("killed, but not ended: %s", ", ".join(child.name for child in self._children))
+            await self._children.kill(KILL_LIMIT_S)
         finally:
             for name in self.node.peers:
                 self.node.lose(name, "the parent ends")
@@ -166,7 +162,7 @@ class WorkerRegistry:
         """
         names = [f"worker-{self._count + i + 1}" for i in range(here)]
         self._count += here
-        free = [name for name in self._remote_names if name not in self._listeners]
+        free = [name for name in self._remote.names if name not in self._listeners]
         if len(free) < remote:
             raise ValueError(f"{remote} remote workers are requested, and {len(free)} are free")
         infos = [WorkerInfo(name) for name in names] + [WorkerInfo(name, name) for name in free[:remote]]
@@ -176,13 +172,13 @@ class WorkerRegistry:
 
     def add_remote(self, name: str) -> None:
         """Expect a remote worker with that name."""
-        self._remote_names.append(name)
+        self._remote.names.append(name)
         self._await_reports(name)
         self.node.link(name)
 
     def is_remote(self, name: str) -> bool:
         """Is the worker started by a user?"""
-        return name in self._remote_names
+        return name in self._remote.names
 
     def attach(self, name: str, listener: WorkerListener) -> None:
         """Send the events of a worker to this listener."""
@@ -203,8 +199,8 @@ class WorkerRegistry:
     async def spawn(self, name: str, target: str) -> Child:
         """Start a worker for the target, or wait for a remote one. SpawnError."""
         if self.is_remote(name):
-            child = self._remote[name] = RemoteChild(name)
-            joined, link = self._early.pop(name, None), self.node.state(name)
+            child = self._remote.expect(name)
+            joined, link = self._remote.early.pop(name, None), self.node.state(name)
             if joined is not None and link is not None and link.established:
                 self.system.loop.call_soon(self.on_joined, name, joined)
             elif joined is not None:  # it has ended, or is cut off: then it ends when it notices the new incarnation
@@ -214,19 +210,14 @@ class WorkerRegistry:
         words = ["--name", name, "--connect", self.address, "--listen", listen, "--target", target]
         for path in filter(None, self._backend.paths):
             words += ["--path", path]
-        started = await self._spawner.spawn(
-            name, ["worker", *words, *self._backend.arguments], stdin=self._backend.secret
-        )
-        self._children[started] = None
-        self.system.guard(self._reap(started), name=f"end of {name}")
-        return started
+        return await self._children.spawn(name, ["worker", *words, *self._backend.arguments], self._backend.secret)
 
     def life(self, name: str) -> int:
         """The incarnation of a worker's process; 0: it has not joined.
 
         For a remote worker the link may have the next incarnation already: that shows its end.
         """
-        child = self._remote.get(name)
+        child = self._remote.child(name)
         return self.node.incarnation(name) if child is None else child.life
 
     def on_lost(self, name: str, life: int) -> None:
@@ -255,13 +246,13 @@ class WorkerRegistry:
     def on_joined(self, worker: str, joined: WorkerJoined) -> None:
         """A worker has joined."""
         listener = self._listeners.get(worker)
-        if listener is not None and (not self.is_remote(worker) or self._is_awaited(worker)):
-            if self.is_remote(worker):
-                child = self._remote[worker]
+        if listener is not None and (not self.is_remote(worker) or self._remote.is_awaited(worker)):
+            child = self._remote.child(worker)
+            if child is not None:
                 child.pid, child.life = joined.pid, self.node.incarnation(worker)
             listener.on_joined(joined)
         elif self.is_remote(worker):
-            self._early[worker] = joined
+            self._remote.early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
     def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving) -> None:
@@ -280,12 +271,8 @@ class WorkerRegistry:
         )
         self.node.offer(worker, report_actor, to=(worker,))
 
-    def _is_awaited(self, name: str) -> bool:
-        child = self._remote.get(name)
-        return child is not None and not child.ended.done()
-
     def _on_peer_started(self, peer: str, started: PeerStarted) -> None:
-        child = self._remote.get(peer)
+        child = self._remote.child(peer)
         if child is not None and child.pid:
             child.end("another process with its name has joined")
 
@@ -293,8 +280,8 @@ class WorkerRegistry:
         """The link to a worker has failed. A remote worker may join again later."""
         if isinstance(error, PeerLostError) or not self.is_remote(peer):  # closed here, or the child has ended
             return
-        self._early.pop(peer, None)
-        child = self._remote.get(peer)
+        self._remote.early.pop(peer, None)
+        child = self._remote.child(peer)
         if child is not None and child.pid and not child.ended.done():
             child.end(f"its link failed: {error}")
         else:
@@ -302,7 +289,7 @@ class WorkerRegistry:
 
     def _on_heartbeat(self, peer: str, process: int) -> None:
         """A heartbeat of a remote worker whose event loop is blocked by user code."""
-        child, listener = self._remote.get(peer), self._listeners.get(peer)
+        child, listener = self._remote.child(peer), self._listeners.get(peer)
         if child is not None and child.pid == process and listener is not None:
             listener.on_alive()
 
@@ -311,38 +298,6 @@ class WorkerRegistry:
         if listener is not None:
             listener.on_alive()
         self._log.line(line)
-
-    async def _reap(self, child: Child) -> None:
-        try:
-            await child.wait()
-        finally:
-            self._children.pop(child, None)
-
-
-class RemoteChild:
-    """The Child of a remote worker, which a user starts."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.pid = self.life = 0  # until it has joined
-        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self.ended)
-
-    def terminate(self) -> None:
-        """The worker ends on its command, or with its lease."""
-        self.end("it is asked to end")
-
-    def kill(self) -> None:
-        """It cannot be killed from here: it ends with its lease."""
-        self.end("it is abandoned")
-
-    def end(self, reason: str) -> None:
-        """Treat the worker as ended."""
-        if not self.ended.done():
-            log.info("%s: %s", self.name, reason)
-            self.ended.set_result(0)
 
 
 class _ReportActor(Actor):

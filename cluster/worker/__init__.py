@@ -1,6 +1,7 @@
 """The worker process: a part of a topology's work, for a parent.
 
-worker.py is the program, service.py what it does for its parent, heartbeat.py says that it lives while user code holds
+worker.py is the program, service.py what it does for its parent: importing.py the topology, status.py what it reports,
+results.py what its tasks return. heartbeat.py says that it lives while user code holds
 the event loop, log.py brings what it prints and logs into the parent's log.
 """
 
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
+    from .importing import shape_of
     from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
-    from .service import shape_of
     from .worker import TERMINATED, WorkerOptions, work
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "service": "shape_of",
+    "importing": "shape_of",
     "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
     "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "worker": "TERMINATED WorkerOptions work",

@@ -34,7 +34,8 @@ from ...actors import ActorSystem
 from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
-from .service import ControlActor, Loader, SetupActor, WorkerService, load
+from .importing import Loader, TopologyImporter, load
+from .service import ControlActor, SetupActor, WorkerService
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -118,9 +119,8 @@ class _Worker:
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
-        service = self.service = WorkerService(
-            self._system, node, options.listen, send_to_parent, loader, options.targets, any_code=options.any_code
-        )
+        importer = TopologyImporter(options.name, options.targets, loader, any_code=options.any_code)
+        service = self.service = WorkerService(self._system, node, options.listen, importer, send_to_parent)
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from aiostorm import LocalCluster, Topology
 from aiostorm.cluster import LifeTimings, WorkerOptions, work
-from aiostorm.cluster.worker.service import load
+from aiostorm.cluster.worker.importing import load
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process

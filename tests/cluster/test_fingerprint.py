@@ -12,7 +12,7 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.cluster import WorkerError
 from aiostorm.cluster.fingerprint import ROOT, code_of, differences, fingerprint
-from aiostorm.cluster.worker import service as service
+from aiostorm.cluster.worker import importing
 from aiostorm.testing.simulation import World
 
 from .sim_workers import SimBackend, with_workers
@@ -107,8 +107,8 @@ def test_a_long_list_is_cut() -> None:
 def test_a_worker_with_different_code_is_refused_unless_any_code_is_allowed(
     allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = service.code_of
-    monkeypatch.setattr(service, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
+    real = importing.code_of
+    monkeypatch.setattr(importing, "code_of", lambda text: {**real(text), "tests.cluster.parts": "another"})
     errors: list[WorkerError] = []
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:

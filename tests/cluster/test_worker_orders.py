@@ -13,7 +13,8 @@ from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
 from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, LoadTopology, TaskGaveUp
 from aiostorm.cluster.targets import is_named, load_topology
-from aiostorm.cluster.worker.service import WorkerService, shape_of
+from aiostorm.cluster.worker.importing import TopologyImporter, shape_of
+from aiostorm.cluster.worker.service import WorkerService
 from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -39,7 +40,8 @@ class NoPost:
 @contextlib.asynccontextmanager
 async def service(*targets: str) -> AsyncIterator[WorkerService]:
     async with ActorSystem("w") as system:
-        yield WorkerService(system, NoPost(), "", lambda message: None, targets=targets)  # type: ignore[arg-type]
+        importer = TopologyImporter("w", targets)
+        yield WorkerService(system, NoPost(), "", importer, lambda message: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("service", [SETUP, CONTROL])
