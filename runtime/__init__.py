@@ -7,6 +7,7 @@ rng.py              random numbers               directory_store.py  a store in 
 loops.py            uvloop or asyncio            spawner.py          the interface to child processes
 stall.py            detects a blocked loop       warm_pool.py        processes that were started beforehand
 forking.py          ends forked children         parent_watch.py     a child ends with its parent
+files.py            whole files, durable folders
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 setting_order.py    which setting must not exceed which
 """
@@ -14,6 +15,7 @@ setting_order.py    which setting must not exceed which
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
+from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
@@ -38,6 +40,7 @@ __all__ = [
     "Given",
     "LivenessSettings",
     "LoopClock",
+    "NewFile",
     "Order",
     "PythonSpawner",
     "Rng",
@@ -56,7 +59,10 @@ __all__ = [
     "is_ours",
     "is_virtual",
     "loop_factory",
+    "make_folders",
     "order_problems",
     "remove_system",
+    "sync_folder",
     "watch_stalls",
+    "write_file",
 ]

@@ -27,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
 from .errors import StoreError
+from .files import OPEN_FLAGS, NewFile, make_folders, sync_file, sync_folder, write_all
 from .store import MAX_BLOB_BYTES, check_blob_name
 
 try:
@@ -41,7 +42,6 @@ _BLOB: Final = ".blob"
 _TEMPORARY: Final = ".new"
 _LOCK: Final = "lock"
 _MAX_OPEN: Final = 32
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class DirectoryStore:
@@ -110,7 +110,7 @@ class _DirectoryFiles:
     def read(self, name: str) -> bytes | None:
         with self._working(f"read {name}"):
             try:
-                fd = os.open(self._file(name), os.O_RDONLY | _FLAGS)
+                fd = os.open(self._file(name), os.O_RDONLY | OPEN_FLAGS)
             except FileNotFoundError:
                 return None
             with open(fd, "rb") as file:
@@ -122,19 +122,11 @@ class _DirectoryFiles:
         self._check_size(name, len(data))
         temporary = os.path.join(self._path, name + _TEMPORARY)
         with self._working(f"write {name}"):
-            try:
-                fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, 0o600)
-                try:
-                    _write_all(fd, data)
-                    _flush(fd)
-                finally:
-                    os.close(fd)
+            with NewFile(temporary) as new:
+                new.write(data)
+                new.sync()
                 self._close_appended(name)  # before the rename: Windows cannot replace an open file
-                os.replace(temporary, self._file(name))
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
+                new.replace(self._file(name))
             self._renamed = True
 
     def append(self, name: str, data: bytes) -> None:
@@ -143,7 +135,7 @@ class _DirectoryFiles:
             size_bytes = os.fstat(fd).st_size
             self._check_size(name, size_bytes + len(data))
             try:
-                _write_all(fd, data)
+                write_all(fd, data)
             except OSError:
                 self._truncate(name, fd, size_bytes)
                 raise
@@ -166,7 +158,7 @@ class _DirectoryFiles:
                 for name in list(self._appended):
                     self._sync_appended(name)
                 if self._renamed:
-                    _flush_directory(self._path)
+                    sync_folder(self._path)
                     self._renamed = False
             except OSError as error:
                 self._broken = f"a sync failed ({error}), and data written since the last sync may be lost"
@@ -195,12 +187,10 @@ class _DirectoryFiles:
             raise StoreError(f"{self._path}: cannot {what}: {_explained(error)}") from error
 
     def _open(self) -> None:
-        if not os.path.isdir(self._path):
-            os.makedirs(self._path, mode=0o700, exist_ok=True)
-            _flush_directory(os.path.dirname(self._path))  # where the new directory is entered
+        make_folders(self._path, mode=0o700)
         if os.stat(self._path).st_mode & 0o077:
             os.chmod(self._path, 0o700)
-        lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o600)
         try:
             if fcntl is not None:
                 fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,9 +225,9 @@ class _DirectoryFiles:
         if len(self._appended) >= _MAX_OPEN:
             self._sync_early(next(iter(self._appended)))
         try:
-            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | _FLAGS)
+            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | OPEN_FLAGS)
         except FileNotFoundError:
-            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FLAGS, 0o600)
+            fd = os.open(self._file(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT | OPEN_FLAGS, 0o600)
             self._renamed = True
         self._appended[name] = fd
         return fd
@@ -257,38 +247,13 @@ class _DirectoryFiles:
 
     def _sync_appended(self, name: str) -> None:
         # fsync the descriptor that was written to: a newly opened one might not report a failed write.
-        _flush(self._appended[name])
+        sync_file(self._appended[name])
         self._close_appended(name)
 
     def _close_appended(self, name: str) -> None:
         fd = self._appended.pop(name, None)
         if fd is not None:
             os.close(fd)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
-def _flush(fd: int) -> None:
-    # On macOS, fsync leaves the data in the drive's cache; F_FULLFSYNC does not.
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is None or fcntl is None:
-        os.fsync(fd)
-    else:
-        fcntl.fcntl(fd, full)
-
-
-def _flush_directory(path: str) -> None:
-    if os.name == "nt":
-        return  # Windows cannot open a directory; a rename is in its journal
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _explained(error: OSError) -> str:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..runtime import write_file
 from .errors import SparkUnavailableError
 
 MIN_VERSION: Final = 17
@@ -156,8 +157,5 @@ def _make_shim(home: Path, program: Path) -> Path:
     if not (shim.is_file() and shim.read_text("utf-8") == text):
         shim.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Two processes may write it at once: each puts a whole file there.
-        new = shim.with_name(f"java.{os.getpid()}")
-        new.write_text(text, "utf-8")
-        new.chmod(0o700)
-        new.replace(shim)
+        write_file(shim, text.encode(), mode=0o700, temporary=shim.with_name(f"java.{os.getpid()}"))
     return home

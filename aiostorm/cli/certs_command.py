@@ -161,15 +161,13 @@ def _private_directory(path: Path) -> None:
 
 
 def _write(files: dict[Path, bytes], *, force: bool) -> None:
+    from ..runtime import write_file
+
     there = [str(path) for path in files if path.exists()]
     if there and not force:
         raise click.ClickException(f"already exists: {', '.join(there)}. Use --force to replace the files")
     for path, data in files.items():
-        new = path.with_name(f"{path.name}.new")
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        new.replace(path)
+        write_file(path, data)
 
 
 def _bracketed(host: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...runtime import SystemRng
+from ...runtime import NewFile, SystemRng
 from ...transport import Credentials, CredentialsError, Security, new_token, parse_address
 from ..errors import SparkSourceError
 
@@ -138,16 +138,9 @@ def _entry(path: str) -> Mapping[str, Any]:
 
 def _put(path: str, data: bytes, *, replace: bool) -> None:
     """Write a file (0600) atomically. With `replace` false an existing file stays."""
-    new = f"{path}.{SystemRng().token_bytes(8).hex()}{_NEW}"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
+    with NewFile(f"{path}.{SystemRng().token_bytes(8).hex()}{_NEW}") as new:
+        new.write(data)
         if replace:
-            os.replace(new, path)
+            new.replace(path)
         else:
-            with contextlib.suppress(FileExistsError):
-                os.link(new, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new)
+            new.link(path)

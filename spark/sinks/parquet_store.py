@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
+from ...runtime import NewFile, make_folders, sync_folder
 from ..errors import SinkError
 from .parquet_names import TEMPORARY_FOLDER, is_leftover, temporary_name
 
@@ -99,16 +100,16 @@ class LocalFileStore:
         path = self._path(name)
         folder = os.path.dirname(path)
         if not os.path.exists(path):
-            _make_folder(folder)
+            make_folders(folder)
             self._write(path, data)
-        _sync_folder(folder)
+        sync_folder(folder)
         return path
 
     def replace(self, name: str, data: bytes) -> None:
         path = self._path(name)
-        _make_folder(os.path.dirname(path))
+        make_folders(os.path.dirname(path))
         self._write(path, data)
-        _sync_folder(os.path.dirname(path))
+        sync_folder(os.path.dirname(path))
 
     def read(self, name: str, most: int) -> bytes | None:
         try:
@@ -120,7 +121,7 @@ class LocalFileStore:
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(name))
-            _sync_folder(os.path.dirname(self._path(name)))
+            sync_folder(os.path.dirname(self._path(name)))
 
     def names(self) -> list[str]:
         found = []
@@ -142,7 +143,7 @@ class LocalFileStore:
     def sweep(self) -> int:
         self._number += 1
         probe = os.path.join(self._temporary, temporary_name(self._token, self._number))
-        _make_folder(self._temporary)
+        make_folders(self._temporary)
         with open(probe, "wb"):
             now_s = os.stat(probe).st_mtime
         os.unlink(probe)
@@ -158,17 +159,11 @@ class LocalFileStore:
     def _write(self, path: str, data: Any) -> None:
         self._number += 1
         temporary = os.path.join(self._temporary, temporary_name(self._token, self._number))
-        try:
-            _make_folder(self._temporary)
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        make_folders(self._temporary)
+        with NewFile(temporary, mode=0o666) as new:  # other users may read it, if the umask allows
+            new.write(data)
+            new.sync()
+            new.replace(path)
 
 
 class FsspecFileStore:
@@ -296,24 +291,3 @@ def _as_fsspec(filesystem: Any) -> Any:
     if hasattr(filesystem, "pipe_file"):
         return filesystem
     return import_module("fsspec.implementations.arrow").ArrowFSWrapper(filesystem)
-
-
-def _make_folder(folder: str) -> None:
-    """Make the folder and its parents durably."""
-    missing = []
-    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for made in reversed(missing):
-        os.makedirs(made, exist_ok=True)
-        _sync_folder(os.path.dirname(made))
-
-
-def _sync_folder(folder: str) -> None:
-    if os.name == "nt":
-        return  # folders cannot be opened on Windows
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...cluster import DRIVER, PARENT, ProcessBackend
-from ...runtime import LIVENESS, Child, ChildLine, Spawner
+from ...runtime import LIVENESS, Child, ChildLine, Spawner, write_file
 from ...transport import Credentials, ExposedError, Network, Node, Security
 from ..calls import SparkCalls
 from ..errors import SparkUnavailableError, SparkWorkersError
@@ -276,9 +276,8 @@ class SparkWorkers:
         """The path of a file with the token, readable by this user only."""
         file = self._local.folder / "credentials"
         if not file.exists():
-            file.touch(0o600)
             assert self._security.credentials is not None  # noqa: S101 - made when the worker backend was entered
-            file.write_bytes(self._security.credentials.to_bytes())
+            write_file(file, self._security.credentials.to_bytes())
         return str(file)
 
 

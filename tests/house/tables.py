@@ -149,12 +149,16 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "glob": (),
     "fileinput": (),
     "mmap": (),
-    "fcntl": ("runtime/directory_store.py",),  # one store at a time has a directory
+    "fcntl": (
+        "runtime/directory_store.py",  # one store at a time has a directory
+        "runtime/files.py",  # macOS syncs with it
+    ),
     "logging.FileHandler": (),
     "logging.handlers": (),
     # Processes, and what the system does for one (files and pipes, too):
     "os": (
         "runtime/directory_store.py",
+        "runtime/files.py",
         "runtime/forking.py",  # a forked child ends
         "runtime/parent_watch.py",
         "runtime/spawner.py",
@@ -276,6 +280,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "runtime/directory_store.py",
+            "runtime/files.py",
             "cluster/control/folder.py",  # a folder of sockets
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets
