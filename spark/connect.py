@@ -3,8 +3,9 @@
     spark.remote=sc://HOST:PORT, or SPARK_REMOTE ─► connected ─► a session of the server's, by gRPC
 
 1. A Connect session has no SparkContext, no RDDs and no readable plan: features that need them are refused by name.
-2. The server is not asked whether a session is alive: PySpark retries a call to an unreachable server for ten minutes.
-   A session is lost when a call has failed with such an error.
+2. A session is lost when a call has failed with such an error, or when its client was closed because the server did not
+   answer (JvmWatch). PySpark retries a call to an unreachable server for ten minutes: sessions made here retry it for
+   less than a minute, because their users connect again in any case.
 3. Everything here blocks, except `is_connect` and `is_closed`.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,11 +28,24 @@ INSTALL_CONNECT: Final = (
     'pip install "aiostorm[spark-connect]", or, beside the whole of PySpark, pip install "pyspark[connect]"'
 )
 
+CONNECT_S: Final = 60.0
+"""How long the first calls of a new session may take: a server that hangs accepts connections, and does not answer."""
+
 _MODULE: Final = "pyspark.sql.connect."
 _LOST: Final = re.compile(
     r"INVALID_HANDLE\.(?:SESSION|OPERATION)_\w+|NO_ACTIVE_SESSION|SESSION_(?:CLOSED|CHANGED|NOT_SAME)|UNAVAILABLE"
     r"|failed to connect to all addresses|Cannot invoke RPC on closed channel"
 )
+
+_RETRIES: Final = {
+    "max_retries": 12,
+    "initial_backoff": 50,
+    "backoff_multiplier": 4.0,
+    "max_backoff": 4_000,
+    "jitter": 500,
+    "min_jitter_threshold": 2_000,
+}
+"""Milliseconds. 36 to 41 s in all; a server that was started again is found within 4.5 s."""
 
 
 def is_connect(thing: Any) -> bool:
@@ -67,24 +82,48 @@ def connected(settings: Mapping[str, str]) -> Any:
         sessions = require("pyspark.sql.connect.session")
     except ImportError as error:  # PySpark's message names the missing package
         raise SparkUnavailableError(f"Spark Connect cannot be used: {error}; {INSTALL_CONNECT}") from error
-    builder = sessions.SparkSession.builder.remote(remote)
-    for key, value in settings.items():
-        if key not in (REMOTE, "spark.app.name"):
-            builder = builder.config(key, value)
+    session = timer = None
     try:
-        session = builder.create()
+        session = sessions.SparkSession.builder.remote(remote).create()
+        limit_retries(session)
+        timer = threading.Timer(CONNECT_S, forget, (session,))
+        timer.start()
+        differing(session, {key: value for key, value in settings.items() if key != "spark.app.name"})
         log.info("Spark Connect: Spark %s at %s", session.version, remote)
     except Exception as error:
+        if session is not None:
+            forget(session)
         raise SparkUnavailableError(f"no session of {remote}: {str(error)[:600]}") from error
+    finally:
+        if timer is not None:
+            timer.cancel()
     return session
+
+
+def limit_retries(session: Any) -> None:
+    """Retry calls of this session for less than a minute while its server cannot be reached."""
+    try:
+        policy = require("pyspark.sql.connect.client.retries").DefaultPolicy
+    except SparkUnavailableError:  # PySpark 3.5 has no policies
+        return
+    session.client.set_retry_policies([policy(**_RETRIES)])
+
+
+def ping(session: Any) -> None:
+    """Call the server. Any answer will do, also an error."""
+    session.conf.get(REMOTE, None)
 
 
 def forget(session: Any) -> None:
     """Close the client of a session that was lost: its waiting calls fail, and are not retried."""
     try:
         session.client.close()
-    except Exception:
-        log.debug("while a lost session was closed", exc_info=True)
+    except Exception as error:
+        _log_unexpected("a lost session was not closed", error, session)
+    # PySpark would keep the closed session as the default, and the next one would never be.
+    found = sys.modules.get("pyspark.sql.connect.session")
+    if found is not None and found.SparkSession._default_session is session:
+        found.SparkSession._default_session = None
 
 
 def end(session: Any) -> None:
@@ -97,7 +136,7 @@ def end(session: Any) -> None:
     try:
         session.client.release_session()
     except Exception as error:
-        log.debug("a session was not released", exc_info=error)
+        _log_unexpected("a session was not released, and its server keeps it for some time", error, session)
     forget(session)
 
 
@@ -112,6 +151,12 @@ def differing(session: Any, settings: Mapping[str, str]) -> dict[str, str | None
         else:
             found[key] = session.conf.get(key, None)
     return found
+
+
+def _log_unexpected(what: str, error: Exception, session: Any) -> None:
+    """Log an error of cleaning up, quietly if the server or the session has ended: that is expected then."""
+    level = logging.DEBUG if is_ended(error, session) else logging.WARNING
+    log.log(level, "Spark Connect: %s", what, exc_info=error)
 
 
 def refuse(session: Any, what: str, instead: str) -> None:

@@ -29,9 +29,20 @@ def require(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
+        if missing == top and error.name != top:
+            raise SparkUnavailableError(f"the installed version of {top} has no {error.name}: it is too old") from error
         if missing == top:
             raise SparkUnavailableError(f"{top} is not installed: {INSTALL_SPARK}") from error
         raise SparkUnavailableError(f"{module} needs {missing}, which is not installed: {INSTALL_SPARK}") from error
+
+
+def require_jvm() -> None:
+    """SparkUnavailableError if the installed PySpark is only a client of Spark Connect, which starts no JVM."""
+    if getattr(require("pyspark"), "SparkContext", None) is None:
+        raise SparkUnavailableError(
+            "the installed PySpark is only a client of Spark Connect (pyspark-client): give "
+            f'session={{"spark.remote": "sc://HOST:PORT"}}, or {INSTALL_SPARK}'
+        )
 
 
 def version() -> tuple[int, int]:

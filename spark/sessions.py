@@ -28,7 +28,7 @@ from . import connect
 from .errors import SparkLostError, SparkUnavailableError
 from .java import ensure_java
 from .jvm_guard import JvmGuard
-from .needs import require
+from .needs import require, require_jvm
 from .resources import is_local
 from .session_settings import overriding_settings, text_of
 
@@ -92,6 +92,7 @@ def make_session(
     if threading.current_thread() is threading.main_thread():
         # PySpark would replace the handler of Ctrl-C here: the session is made in another thread.
         return _make_in_thread(conf, master, app_name)
+    require_jvm()
     sql = require("pyspark.sql")
     ensure_java()
     if is_local(where):
@@ -238,6 +239,11 @@ class Sessions:
         process.kill()
         return True
 
+    def remote(self) -> Any:
+        """The session of Spark Connect that this process uses, if there is one. Does not block."""
+        session = self._shared.session
+        return session if session is not None and connect.is_connect(session) else connect.active()
+
     def release(self) -> None:
         """One lease was released."""
         with self._lock:
@@ -327,12 +333,9 @@ def discard_jvm() -> None:
 
 def is_lost(error: BaseException, session: Any) -> bool:
     """Whether the cause is the end of the session or its JVM (so that a retry would fail)."""
-    names = {kind.__name__ for kind in type(error).__mro__}
     if connect.is_connect(session):
         return isinstance(error, SparkLostError) or connect.is_ended(error, session)
-    if isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names:
-        return True
-    return not alive(session)
+    return _is_broken_connection(error) or not alive(session)
 
 
 def is_user_error(error: BaseException, message: str = "") -> bool:
@@ -427,12 +430,19 @@ def _has(key: str, there: str | None, asked: str) -> bool:
 
 @contextlib.contextmanager
 def _logging_errors() -> Iterator[None]:
-    """Log the errors of cleaning up after a JVM that may be dead."""
+    """Log the errors of cleaning up: quietly if they say that the JVM is dead, which is expected then."""
     import warnings
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except Exception:
-        log.debug("while Spark ended", exc_info=True)
+    except Exception as error:
+        level = logging.DEBUG if _is_broken_connection(error) else logging.WARNING
+        log.log(level, "while Spark ended: %s", error, exc_info=True)
+
+
+def _is_broken_connection(error: BaseException) -> bool:
+    """Whether a call failed because the JVM at the other end of its connection has ended."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, SparkLostError | ConnectionError | EOFError) or "Py4JNetworkError" in names

@@ -120,7 +120,10 @@ def _spark() -> Iterator[Finding]:
     from ..spark import INSTALL_SPARK, PYSPARK_VERSIONS, find_java
 
     pyspark = _package("pyspark", f"{INSTALL_SPARK}: sources and sinks for Spark")
-    if pyspark.verdict == "ok":
+    client = _package("pyspark-client", "")
+    if pyspark.verdict != "ok" and client.verdict == "ok":
+        pyspark = Finding("pyspark", "ok", f"{client.found}, only a client of Spark Connect (pyspark-client)")
+    elif pyspark.verdict == "ok":
         least, below = PYSPARK_VERSIONS
         if not _fits(pyspark.found, least, (1_000, 0)):
             advice = f'pip install "pyspark>={".".join(map(str, least))}"'

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..calls import SparkCalls
+from ..connect import forget, is_connect
 from ..errors import SparkJobError
 from ..sessions import brief, is_lost
 from .partitions import Partitions
@@ -223,13 +224,18 @@ class Feed:
         self._changed()
 
 
-def close_quietly(feed: Feed, session: Any, title: str) -> None:
-    """Close a feed that has failed. Errors are logged: with a dead JVM there is nothing left to close."""
+def close_quietly(feed: Feed, session: Any, title: str) -> bool:
+    """Close a feed that has failed. Returns whether Spark was lost: then there is nothing left to close in it."""
     try:
         feed.close()
     except Exception as error:
-        level = logging.DEBUG if is_lost(error, session) else logging.WARNING
-        log.log(level, "%s: jobs left in Spark were not ended, and may go on there: %s", title, brief(error))
+        if is_lost(error, session):
+            log.debug("%s: Spark was lost when its jobs were ended: %s", title, brief(error))
+            if is_connect(session):
+                forget(session)
+            return True
+        log.warning("%s: jobs left in Spark were not ended, and may go on there: %s", title, brief(error))
+    return False
 
 
 class FetchOpener:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..connect import end, forget, is_closed, is_connect, is_ended
+from ..connect import end, forget, is_closed, is_connect, is_ended, limit_retries
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 
 NOT_HERE: Final = "over Spark Connect partitions cannot be fetched: no JVM of this process holds them"
@@ -33,6 +33,7 @@ def steady(frame: Any, settings: Mapping[str, Any]) -> Any:
         if is_ended(error, session):
             raise
         raise _needs_setting(error) from error
+    limit_retries(clone)
     try:
         for key, value in {**settings, _ADAPTIVE: "false"}.items():
             clone.conf.set(key, str(value))

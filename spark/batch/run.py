@@ -80,6 +80,7 @@ class BatchRun:
         try:
             opened = await self._watch.during(self._calls.begin(self._source.open))
             self._opened = opened
+            self._watch.watch_sessions(opened.session, opened.frame.sparkSession)
             known = own = merged(())
             folder = self._options.progress
             if folder is not None:
@@ -327,8 +328,8 @@ class BatchRun:
         assert feed is not None and opened is not None  # noqa: S101, PT018 - there was a feed that failed
 
         def again() -> OpenedSource:
-            close_quietly(feed, opened.session, self._group)
-            if not lost:
+            ended = close_quietly(feed, opened.session, self._group)
+            if not lost and not ended:
                 return opened
             anew = self._source.open(opened)
             self._compare(anew, samples)
@@ -362,6 +363,7 @@ class BatchRun:
             self._collector.wake()
             return
         self._opened = opened
+        self._watch.watch_sessions(opened.session, opened.frame.sparkSession)
         self._machine.source_lost()
         self._feed = self._new_feed(opened)
         self._feed.begin()

@@ -18,16 +18,22 @@ from typing import Any, Final
 
 from ...runtime import SystemRng
 from ..digests import digest_of
-from ..errors import SparkSourceError
-from ..needs import require
+from ..errors import SparkSourceError, SparkUnavailableError
+from ..needs import require, version
 from .chunks import batch_of, cut, empty_of
 from .client import ChunkReader, ChunkWriter, ServerClient, ServerLocation
 from .format import FORMAT, ReadOptions, WriteOptions, reading, writing
 from .schemas import cast, chosen
 from .wire import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 
+STREAMS_IN: Final = (4, 1)
+STREAMS_OUT: Final = (4, 2)
+"""The first PySpark whose streams can be written (it gives Arrow), and read (it says where a query is)."""
+
 api: Any = require("pyspark.sql.datasource")
-streaming: Any = require("pyspark.sql.streaming.datasource")
+streaming: Any = require("pyspark.sql.streaming.datasource") if version() >= STREAMS_OUT else None
+_StreamWriterApi: Any = getattr(api, "DataSourceStreamArrowWriter", object)
+_StopsAtEnd: Any = object if streaming is None else streaming.SupportsTriggerAvailableNow
 
 CONSUMER: Final = "spark"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -58,12 +64,14 @@ class AiostormDataSource(api.DataSource):  # type: ignore[misc]
         return BatchReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - PySpark's name
+        _since(STREAMS_OUT, "readStream", 'Read the output in batches, .read.format("aiostorm")')
         return StreamReader(schema, reading(self.options, ROLE_EGRESS, CONSUMER))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         return BatchWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - PySpark's name
+        _since(STREAMS_IN, "writeStream", 'Use foreachBatch with .write.format("aiostorm") in it, or SparkStreamSpout')
         return StreamWriter(schema, overwrite, writing(self.options, ROLE_INGRESS))
 
 
@@ -124,7 +132,7 @@ class BatchWriter(_WriterBase, api.DataSourceArrowWriter):  # type: ignore[misc]
         return self._write(iterator, self._name, "", -1, context.partitionId())
 
 
-class StreamWriter(_WriterBase, api.DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(_WriterBase, _StreamWriterApi):  # type: ignore[misc]
     """`df.writeStream`."""
 
     def write(self, iterator: Iterator[Any]) -> Written:
@@ -193,7 +201,7 @@ class BatchReader(_ReaderBase, api.DataSourceReader):  # type: ignore[misc]
         return found
 
 
-class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(_ReaderBase, api.DataSourceStreamReader, _StopsAtEnd):  # type: ignore[misc]
     """`spark.readStream`. An offset has, for each task, a log and a chunk number."""
 
     def __init__(self, schema: Any, options: ReadOptions) -> None:
@@ -271,6 +279,15 @@ class StreamReader(_ReaderBase, api.DataSourceStreamReader, streaming.SupportsTr
         return self._clients[task]
 
 
+def _since(first: tuple[int, int], what: str, instead: str) -> None:
+    """Raise SparkUnavailableError if this PySpark is older than `first`."""
+    if version() < first:
+        needed, found = (".".join(map(str, numbers)) for numbers in (first, version()))
+        raise SparkUnavailableError(
+            f'{what}.format("{FORMAT}") needs PySpark {needed} or newer, and this is {found}. {instead}'
+        )
+
+
 def task_count(where: ServerLocation) -> int:
     """The number of tasks of the component."""
     with ServerClient(where, 0) as client:
@@ -285,7 +302,8 @@ def arrow_schema(schema: Any) -> Any:
     types = require("pyspark.sql.pandas.types")
     errors = require("pyspark.errors")
     try:
-        return types.to_arrow_schema(schema, timezone="UTC").remove_metadata()
+        zone = {"timezone": "UTC"} if version() >= (4, 2) else {}  # the older ones take UTC
+        return types.to_arrow_schema(schema, **zone).remove_metadata()
     except errors.PySparkException as error:
         raise SparkSourceError(f"a column's type has no form in Arrow: {error}. Cast it to a plain one") from error
 
@@ -295,7 +313,7 @@ def spark_schema(schema: Any) -> Any:
     types = require("pyspark.sql.pandas.types")
     errors = require("pyspark.errors")
     try:
-        return types.from_arrow_schema(schema)
+        return types.from_arrow_schema(schema, prefer_timestamp_ntz=True)  # as from 4.2 on
     except errors.PySparkException as error:
         raise SparkSourceError(
             f"a column's type has none in Spark: {error}. Give the bolt schema= with others"

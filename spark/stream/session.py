@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
+from ..batch.source import takes_session
 from ..connect import is_connect, refuse
-from ..errors import SparkLostError
-from ..sessions import alive, sessions
+from ..errors import SparkLostError, SparkSourceError
+from ..sessions import activate_session, alive, brief, running_session, sessions
 
 _INSTEAD: Final = (
     "its foreachBatch runs functions on the server, not here. Let the query write into the topology: "
@@ -23,7 +24,7 @@ class StreamSession:
         self._what = ""
         if not callable(source):
             self._given, self._what = source.sparkSession, "source"
-        elif is_connect(session) or hasattr(session, "sparkContext"):
+        elif _is_session(session):
             self._given, self._what = session, "session"
         self._lease = None if self._given is not None else sessions.lease(session)
         self._lock = threading.Lock()
@@ -59,3 +60,29 @@ class StreamSession:
             self._released = True
             if self._lease is not None:
                 self._lease.release()
+
+
+def known_columns(source: Any, session: Any) -> list[str]:
+    """The columns of the stream that this function makes, in the given session or the one that runs in this process.
+
+    ValueError if there is none; SparkSourceError if the function fails. Blocks.
+    """
+    if not _is_session(session):
+        session = None if callable(session) else running_session()
+    if session is None:
+        raise ValueError(
+            "name the columns of the stream: fields=['word', 'count'], or make the session "
+            "before the spout (aiostorm.spark.make_session)"
+        )
+    activate_session(session)
+    try:
+        frame = source(session) if takes_session(source) else source()
+        return list(frame.columns)
+    except Exception as error:
+        raise SparkSourceError(
+            f"the columns of the stream are not known: {type(error).__name__}: {brief(error)}"
+        ) from error
+
+
+def _is_session(thing: Any) -> bool:
+    return is_connect(thing) or hasattr(thing, "sparkContext")

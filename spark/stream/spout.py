@@ -24,14 +24,17 @@ from ...topology import DEFAULT_STREAM, Failure, Fields, Progress, Spout, SpoutC
 from ..errors import SparkSourceError
 from .query import QuerySpec
 from .run import StreamRun
+from .session import known_columns
 
 
 class SparkStreamSpout(Spout):
     """A Structured Streaming query as a spout: `SparkStreamSpout(lambda spark: …, "/data/checkpoint", fields=[…])`.
 
     `source`: a streaming DataFrame, or a function that makes one, called with the SparkSession if it takes an argument
-    (in a thread, and again after each failure); a function needs `fields`, the names of the columns. `checkpoint`: a
-    folder of this query's own, on any file system that Spark knows. `name`: in ids of chunks (the component's id).
+    (in a thread, and again after each failure). `fields`: the names of the columns. They may be left out for a
+    DataFrame, and where a session runs already in this process: then the function is called once more, here. Name them
+    if the topology is built in worker processes, or drawn, where there is no Spark. `checkpoint`: a folder of this
+    query's own, on any file system that Spark knows. `name`: in ids of chunks (the component's id).
     `session`: a SparkSession, a function that makes one, or settings for one; without it the one of this process, or a
     local one. `trigger`: as of `DataStreamWriter.trigger`: {"processingTime": "1 second"}, {"availableNow": True}; with
     the latter the spout finishes. `output_mode`: as of `DataStreamWriter.outputMode`. `chunk_rows`: rows of a message,
@@ -78,7 +81,7 @@ class SparkStreamSpout(Spout):
                 raise ValueError("a DataFrame has its session already: leave session= out, or make source a function")
             fields = source.columns if fields is None else fields
         if fields is None:
-            raise ValueError("name the columns of the stream: fields=['word', 'count'] (a function is called later)")
+            fields = known_columns(source, session)
         names = Fields(*((fields,) if isinstance(fields, str) else fields))
         self._fields = names.names
         # Declared per class elsewhere; here each spout has its own.

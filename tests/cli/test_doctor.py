@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import socket
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -89,6 +91,19 @@ def test_a_pyspark_that_is_too_old_is_a_problem_and_a_newer_one_is_not(monkeypat
     assert "newer than the tested versions" in found["found"]
 
 
+def test_a_client_of_spark_connect_is_enough(monkeypatch: pytest.MonkeyPatch):
+    real = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "pyspark":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "4.2.0" if name == "pyspark-client" else real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    found = findings()["pyspark"]
+    assert (found["verdict"], found["found"]) == ("ok", "4.2.0, only a client of Spark Connect (pyspark-client)")
+
+
 def test_few_files_and_no_loopback_are_problems(monkeypatch: pytest.MonkeyPatch):
     resource = pytest.importorskip("resource", reason="Windows has no limit of open files")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 4096))
@@ -112,3 +127,27 @@ def test_the_error_of_a_missing_package_says_how_to_get_it(monkeypatch: pytest.M
     monkeypatch.setattr("importlib.import_module", refuse)
     with pytest.raises(AiostormError, match=r"pyspark is not installed: pip install .aiostorm\[spark\]"):
         require("pyspark.sql")
+
+
+def test_a_module_that_an_older_pyspark_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
+    from aiostorm.spark.needs import require
+
+    monkeypatch.setitem(sys.modules, "pyspark", pyspark_of("4.0.1"))
+    with pytest.raises(AiostormError, match=r"installed version of pyspark has no pyspark\.none: it is too old"):
+        require("pyspark.none")
+
+
+def test_a_jvm_is_not_asked_of_a_client_of_spark_connect(monkeypatch: pytest.MonkeyPatch):
+    from aiostorm.spark.needs import require_jvm
+
+    monkeypatch.setitem(sys.modules, "pyspark", pyspark_of("4.2.0"))
+    with pytest.raises(AiostormError, match=r"only a client of Spark Connect.*spark\.remote.*aiostorm\[spark\]"):
+        require_jvm()
+
+
+def pyspark_of(version: str) -> Any:
+    """A PySpark with nothing in it."""
+    found = types.ModuleType("pyspark")
+    found.__version__ = version  # type: ignore[attr-defined]
+    found.__path__ = []
+    return found

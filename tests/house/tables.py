@@ -195,6 +195,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # Threads:
     "threading": (
+        "spark/connect.py",  # a call that hangs while it connects: a timer closes its client
         "spark/batch/source.py",  # opened by the first task, in a thread
         "spark/batch/push_server.py",  # closed while a thread waits for a connection
         "runtime/parent_watch.py",  # waits for the parent's end, whatever the loop does

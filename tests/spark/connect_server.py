@@ -45,6 +45,13 @@ class ConnectServer:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def replace(self, folder: Path) -> None:
+        """After `kill`: start another one at the same address, which knows nothing of the first one's sessions."""
+        new = started(folder, self.port)
+        self.process, self.jvm = new.process, new.jvm
 
     def close(self) -> None:
         """End it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,14 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyBuilder, TopologyFailedError
 from aiostorm.runtime import AiostormError
-from aiostorm.spark import SparkBatchSpout, SparkStreamSpout, SparkTableSinkBolt, make_session, register
+from aiostorm.spark import (
+    SparkBatchSpout,
+    SparkStreamSpout,
+    SparkTableSinkBolt,
+    jvm_watch,
+    make_session,
+    register,
+)
 from aiostorm.spark.connect import active, is_connect
 from aiostorm.spark.needs import require, version
 from aiostorm.spark.sessions import stop_session
@@ -22,7 +31,7 @@ from .conftest import REQUIRED, in_thread
 from .connect_server import ConnectServer, started
 from .lines import Table
 from .test_batch_spout import Chunks, counting, eventually, finished, ids, made, off_loop
-from .test_datasource import Job, both
+from .test_datasource import NUMBERS, Job, both, since
 
 # blocks_loop: gRPC's threads and PySpark's, on a machine that also runs the server.
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.blocks_loop]
@@ -286,6 +295,7 @@ async def test_a_frame_is_written_once_and_read_in_spite_of_kills(job: Job, serv
 
 
 async def test_streams_go_in_and_out_each_row_once(job: Job, server: ConnectServer) -> None:
+    since(4, 2)
     table = Table()
     async with both(job, table):
         for number in range(2):
@@ -301,7 +311,105 @@ async def test_streams_go_in_and_out_each_row_once(job: Job, server: ConnectServ
             await job.do(lambda: job.save(job.numbers(20, 30, 1), name="more"))
 
 
+@pytest.mark.parametrize("killed", ["the reader", "all"])
+async def test_a_stream_that_is_read_loses_no_row_when_python_workers_are_killed(
+    job: Job, server: ConnectServer, killed: str
+) -> None:
+    """In the middle of a batch. Spark repeats the task of the reader. Without the worker that plans the query ends, and
+    continues from its checkpoint when it is started again."""
+    since(4, 2)
+    mark = str(job.path / "reached")
+
+    def waits_once(batches: Any) -> Any:
+        import os
+        import pathlib
+        import time
+
+        for batch in batches:
+            yield batch.slice(0, 5)
+            if not pathlib.Path(mark).exists():
+                pathlib.Path(mark + ".new").write_text(str(os.getpid()))
+                pathlib.Path(mark + ".new").rename(mark)
+                time.sleep(60)  # killed meanwhile
+            yield batch.slice(5)
+
+    def start() -> Any:
+        stream = job.spark.readStream.format("aiostorm").option("endpoints", job.out)
+        read = stream.option("maxRowsPerTrigger", 4_000).load().mapInArrow(waits_once, NUMBERS)
+        writer = read.writeStream.format("parquet").option("path", str(job.path / "read"))
+        return writer.option("checkpointLocation", str(job.path / "c")).trigger(availableNow=True).start()
+
+    async with both(job, Table()):
+        await job.do(lambda: job.save(job.numbers(0, 25_000), name="w"))
+        query = await job.do(start)
+        await eventually(Path(mark).exists)
+        reader = int(await asyncio.to_thread(Path(mark).read_text))
+        workers = await asyncio.to_thread(server.python_workers)
+        assert reader in workers
+        for worker in workers if killed == "all" else [reader]:
+            os.kill(worker, signal.SIGKILL)
+        try:
+            await job.do(query.awaitTermination)
+        except Exception:
+            assert killed == "all"
+            query = await job.do(start)
+            await job.do(query.awaitTermination)
+        assert await job.do(job.read) == list(range(25_000))
+
+
 async def test_what_is_wrong_with_a_write_is_said_when_it_is_planned(job: Job) -> None:
     async with both(job, Table()):
         with pytest.raises(Exception, match="missing: s"):
             await job.do(lambda: job.save(job.numbers(0, 10).select("n")))
+
+
+# -- a server that is lost: the last tests of this file, because the session `connect` is lost with it -----------------
+
+
+def reading(server: ConnectServer) -> SparkBatchSpout:
+    return SparkBatchSpout(
+        lambda session: made(session, 20_000, 3),
+        fields=("id", "text", "double"),
+        session=lambda: make_session({"spark.remote": server.remote}),
+        chunk_rows=700,
+        max_pending=4,
+    )
+
+
+async def all_came_once(server: ConnectServer, lose: Callable[[], Any], restore: Callable[[], Any]) -> None:
+    """Lose the server while chunks are in the bolt, and restore it. No chunk times out meanwhile."""
+    held = asyncio.Event()
+    bolt = Chunks(hold=held)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", counting(reading(server), bolt), {"message_timeout_s": 300})
+        await eventually(lambda: running.metrics()["numbers"].pending >= 3)
+        await asyncio.to_thread(lose)
+        held.set()
+        await asyncio.to_thread(restore)
+        async with asyncio.timeout(90):
+            await running.wait_finished()
+    assert sorted(bolt.ids) == list(range(20_000))
+
+
+async def test_a_server_that_hangs_is_left_and_found_again(
+    server: ConnectServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its connections stay open, and no call is answered: only the watch notices it."""
+    monkeypatch.setattr(jvm_watch, "PING_S", 0.5)
+    monkeypatch.setattr(jvm_watch, "ANSWER_S", 4.0)
+
+    def restore() -> None:
+        until_s = time.monotonic() + 60
+        while "the Spark Connect session has ended: a new one is made" not in caplog.text:
+            assert time.monotonic() < until_s
+            time.sleep(0.1)
+        os.kill(server.jvm, signal.SIGCONT)
+
+    with caplog.at_level(logging.WARNING, "aiostorm.spark"):
+        await all_came_once(server, lambda: os.kill(server.jvm, signal.SIGSTOP), restore)
+    assert "the Spark Connect server has not answered for 4 s" in caplog.text
+
+
+@pytest.mark.timeout(240)
+async def test_a_server_that_is_killed_and_started_again_loses_no_row(server: ConnectServer, tmp_path: Path) -> None:
+    await all_came_once(server, server.kill, lambda: server.replace(tmp_path))

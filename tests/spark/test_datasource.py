@@ -86,6 +86,14 @@ def job(data_sources: None, spark: Any, tmp_path: Path) -> Job:
     return Job(spark, tmp_path)
 
 
+def since(*first: int) -> None:
+    """The test is skipped where PySpark is older."""
+    from aiostorm.spark.needs import version
+
+    if version() < first:
+        pytest.skip(f"it needs PySpark {'.'.join(map(str, first))}")
+
+
 @contextlib.asynccontextmanager
 async def both(job: Job, table: Table, **options: Any) -> AsyncIterator[Any]:
     """A topology that Spark writes into and reads from."""
@@ -123,6 +131,7 @@ async def test_columns_are_chosen_by_the_reader(job: Job) -> None:
         assert (await job.do(read, "s, n"))[0] == "struct<s:string,n:bigint>"
         with pytest.raises(Exception, match=r"option fields=n, color \(not there: color\).* has n, s"):
             await job.do(read, "n,color")
+        since(4, 2)  # the rest: the same of a stream
         query = await job.do(lambda: job.stream_out("checkpoint", fields="n"))
         await job.do(query.awaitTermination)
         assert await job.do(lambda: job.spark.read.parquet(str(job.path / "read")).columns) == ["n"]
@@ -181,6 +190,20 @@ def test_a_pyspark_without_data_sources_is_an_error_with_the_remedy(monkeypatch:
         register(None)
 
 
+def test_streams_of_an_older_pyspark_are_refused_by_name(data_sources: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiostorm.spark import SparkUnavailableError
+    from aiostorm.spark.datasource import api as datasource_api
+
+    source = datasource_api.AiostormDataSource({})
+    monkeypatch.setattr(datasource_api, "version", lambda: (4, 0))
+    with pytest.raises(
+        SparkUnavailableError, match=r"readStream.*needs PySpark 4\.2 or newer, and this is 4\.0.*batches"
+    ):
+        source.streamReader(None)
+    with pytest.raises(SparkUnavailableError, match=r"writeStream.*needs PySpark 4\.1 or newer, and this is 4\.0"):
+        source.streamWriter(None, False)
+
+
 def test_a_type_without_an_arrow_type_is_refused(data_sources: None) -> None:
     from aiostorm.spark.datasource import api as datasource_api
     from aiostorm.spark.needs import require
@@ -203,6 +226,7 @@ async def test_a_chunk_that_fails_fails_the_write_and_the_next_attempt_writes_th
 
 
 async def test_a_stream_goes_in_and_a_batch_that_failed_comes_again_once(job: Job) -> None:
+    since(4, 1)
     table = Table()
     table.fails["clicks/b1/0/0"] = 1
     async with both(job, table):
@@ -220,6 +244,7 @@ async def test_a_stream_goes_in_and_a_batch_that_failed_comes_again_once(job: Jo
 
 async def test_a_stream_comes_out_each_row_once_over_restarts(job: Job) -> None:
     """Queries end and begin again, and so does the topology: its log is on disk."""
+    since(4, 2)
     for life in range(2):
         async with both(job, Table(), keep_rows=100):
             rows = [batch(50 * life + at, 10) for at in range(0, 50, 10)]
@@ -231,6 +256,7 @@ async def test_a_stream_comes_out_each_row_once_over_restarts(job: Job) -> None:
 
 async def test_a_query_that_waits_holds_the_topology_back(job: Job) -> None:
     """The log holds a part of the rows; a running query empties it, batch by batch."""
+    since(4, 2)
     async with both(job, Table(), keep_rows=30):
         writing = asyncio.create_task(
             asyncio.to_thread(write, into(job.path / "in"), [batch(at) for at in range(0, 90, 10)])
@@ -252,6 +278,7 @@ async def test_a_query_that_waits_holds_the_topology_back(job: Job) -> None:
 
 
 async def test_a_log_that_is_lost_is_an_error(job: Job) -> None:
+    since(4, 2)
     spout = SparkIngressSpout(FIELDS, endpoints=job.within)
     for life in range(2):
         async with running(topology(Table(), spout, egress=SparkEgressBolt(endpoints=job.out))):
@@ -265,6 +292,7 @@ async def test_a_log_that_is_lost_is_an_error(job: Job) -> None:
 
 
 async def test_a_topology_that_comes_later_is_found_by_a_running_query(job: Job) -> None:
+    since(4, 1)
     table = Table()
     job.file(0)
     (job.path / "in").mkdir(mode=0o700)
