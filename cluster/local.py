@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..runtime import Clock, Rng
@@ -74,8 +74,7 @@ class LocalCluster:
         self._dead_letters = 0
         self._topologies: dict[str, RunningTopology] = {}
         self._failed: list[RunningTopology] = []
-        self._runs = False
-        self._has_ended = False
+        self._state: Literal["new", "running", "ended"] = "new"
 
     @property
     def topologies(self) -> Mapping[str, RunningTopology]:
@@ -106,8 +105,8 @@ class LocalCluster:
         wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
         killed meanwhile. Then, and if it is cancelled, nothing of the topology is left.
         """
-        if not self._runs:
-            ended = "the cluster has ended" if self._has_ended else "the cluster does not run yet"
+        if self._state != "running":
+            ended = "the cluster has ended" if self._state == "ended" else "the cluster does not run yet"
             raise RuntimeError(f"{ended}: submit within `async with LocalCluster() as cluster`")
         check_name(name)
         if name in self._topologies:
@@ -150,7 +149,7 @@ class LocalCluster:
                 raise
             for name in self.remote_names:
                 self._registry.add_remote(name)
-        self._runs = True
+        self._state = "running"
 
     @property
     def address(self) -> str:
@@ -162,8 +161,8 @@ class LocalCluster:
 
         Cancelled while it drains, it ends what is left at once, and is done with that before the cancel goes on.
         """
-        self._has_ended = self._has_ended or self._runs
-        self._runs = False
+        if self._state == "running":
+            self._state = "ended"
         drained = False
         try:
             for running in list(self._topologies.values()):

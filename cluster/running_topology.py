@@ -18,7 +18,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..actors import ActorEscalatedError, ActorSystem
@@ -68,9 +68,9 @@ class RunningTopology:
         self._runtime = make_runtime(self._task_gave_up)
         self._on_killed = on_killed
         self._ended: asyncio.Future[None] = system.loop.create_future()
-        self._end_task: asyncio.Task[None] | None = None
+        self._ending: _Ending | None = None
         self._failure: _Failure | None = None
-        self._at_once = self._finished = False
+        self._finished = False
         self.problems: list[NotCompletedError] = []
         """Errors after a successful end, such as a sink that could not complete its output."""
 
@@ -222,25 +222,26 @@ class RunningTopology:
         """Drain or kill the topology."""
         if wait_s is None:
             wait_s = self.config.message_timeout_s
-        if self._end_task is None:
-            self._at_once = wait_s <= 0 or self.state in (State.STARTING, State.FAILED)
+        ending = self._ending
+        if ending is None:
+            ending = self._ending = _Ending(at_once=wait_s <= 0 or self.state in (State.STARTING, State.FAILED))
             if self.state is not State.FAILED:
                 self.state = State.KILLED
-            self._end_task = self._system.guard(self._end(wait_s), name=f"kill {self.name}")
-        elif wait_s <= 0 and not self._end_task.done():
-            self._at_once = True
+            ending.task = self._system.guard(self._end(ending, wait_s), name=f"kill {self.name}")
+        elif wait_s <= 0 and not ending.task.done():
+            ending.at_once = True
             self._runtime.abort()
             self._runtime.wake()
-        await asyncio.shield(self._end_task)
+        await asyncio.shield(ending.task)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _end(self, wait_s: float) -> None:
+    async def _end(self, ending: _Ending, wait_s: float) -> None:
         try:
-            if not self._at_once:
+            if not ending.at_once:
                 self._runtime.set_mode("ended")
                 await self._drain(wait_s)
-            if self._at_once:
+            if ending.at_once:
                 await self._runtime.kill()
                 return
             whole = self._finished and self._failure is None and is_whole(self._runtime.reports.metrics())
@@ -304,7 +305,7 @@ class RunningTopology:
             ) from failure.error
 
     def _check_drain(self) -> None:
-        if self._at_once or self._failure is not None:
+        if self._failure is not None or (self._ending is not None and self._ending.at_once):
             raise _DrainEndedError
 
 
@@ -315,6 +316,14 @@ class _Failure:
     task: str
     error: BaseException
     reported: bool = False
+
+
+@dataclass(slots=True)
+class _Ending:
+    """The end of the topology, once it has begun. `at_once`: nothing is drained."""
+
+    at_once: bool
+    task: asyncio.Task[None] = field(init=False)
 
 
 class _DrainEndedError(Exception):
