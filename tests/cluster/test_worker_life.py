@@ -61,7 +61,7 @@ def test_a_frozen_worker_is_killed_once_and_started_again() -> None:
     life.begin(0.0)
     life.ready(1.0)
     life.alive(2.0)
-    assert life.due_s == 70.0
+    assert life.due_s == 7.0
     assert life.tick(6.9) == []
     assert life.tick(7.0) == [Kill("no sign of life for 5 s")]
     life.alive(7.1)
