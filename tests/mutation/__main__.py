@@ -25,14 +25,13 @@ import random
 import sys
 import tempfile
 import threading
-import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from .codes import NOT_SWAPPED, Order
+from .codes import BROKEN, NOT_SWAPPED, Answer, Order
 from .mutants import Mutant, mutants
 from .table import paths_of
 from .zygote import Zygote
@@ -49,7 +48,7 @@ class CannotTestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Which tests call which functions of the module, the tests with the fastest first."""
+    """Which tests call which functions (`FILE:FUNCTION`), the tests with the fastest first."""
 
     tests: Sequence[str]
     called: dict[str, frozenset[str]]
@@ -71,12 +70,16 @@ class Survey:
     def tests_for(self, mutant: Mutant) -> list[str]:
         """Tests that can notice the mutant. What runs at import, or is no function, concerns all tests."""
         if self.is_swapped(mutant):
-            return [test for test in self.tests if mutant.function in self.called[test]]
-        return sorted(self.tests, key=lambda test: not self.called[test])
+            return [test for test in self.tests if f"{mutant.file}:{mutant.function}" in self.called[test]]
+        return sorted(self.tests, key=lambda test: not self.calls(test, mutant.file))
+
+    def calls(self, test: str, file: str) -> bool:
+        """Does this test call a function of this module?"""
+        return any(called.startswith(f"{file}:") for called in self.called[test])
 
     def is_swapped(self, mutant: Mutant) -> bool:
         """Is it inside a function that only tests call?"""
-        return bool(mutant.function) and mutant.function not in self.always
+        return bool(mutant.function) and f"{mutant.file}:{mutant.function}" not in self.always
 
 
 @dataclass(slots=True)
@@ -90,7 +93,6 @@ class Result:
     equivalent: int = 0
     timeouts: int = 0
     survivors: list[Mutant] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def share(self) -> float:
@@ -112,20 +114,20 @@ def equivalents() -> dict[tuple[str, str, str, str], str]:
 class Runner:
     """The two processes that fork for one thread; the second is started when it is needed."""
 
-    def __init__(self, file: str, paths: Sequence[str], folder: Path) -> None:
-        self.collected = Zygote(folder, (file, *paths))
+    def __init__(self, files: Sequence[str], paths: Sequence[str], folder: Path) -> None:
+        self.collected = Zygote(folder, files, paths)
         self._folder = folder
         self._fresh: Zygote | None = None
 
-    def run(self, order: Order, *, swapped: bool) -> int | None:
-        """Run tests with a mutant: pytest's exit code; None if they took too long."""
+    def run(self, order: Order, *, swapped: bool) -> Answer:
+        """Run tests with a mutant."""
         if swapped:
-            code = self.collected.run(order).code
-            if code != NOT_SWAPPED:
-                return code
+            answer = self.collected.run(order)
+            if answer.code != NOT_SWAPPED:
+                return answer
         if self._fresh is None:
             self._fresh = Zygote(self._folder)
-        return self._fresh.run(order).code
+        return self._fresh.run(order)
 
     def close(self) -> None:
         """End both."""
@@ -134,37 +136,46 @@ class Runner:
                 zygote.close()
 
 
-class Run:
-    """The mutants of one module, tested in several processes."""
+class Module:
+    """The mutants of one module, and which of them are tested."""
 
-    def __init__(self, file: str, options: argparse.Namespace, folder: Path) -> None:
+    def __init__(self, file: str, options: argparse.Namespace, known: Collection[tuple[str, str, str, str]]) -> None:
         self.source = Path(file).read_text("utf-8")
-        self._paths = tuple(options.tests or paths_of(file))
         found = mutants(file, self.source)
-        known = equivalents()
-        self._to_test = [mutant for mutant in found if mutant.key not in known]
-        self.result = Result(file, len(found), 0, equivalent=len(found) - len(self._to_test))
+        to_test = [mutant for mutant in found if mutant.key not in known]
+        self.result = Result(file, len(found), 0, equivalent=len(found) - len(to_test))
         if options.line:
-            self._to_test = [mutant for mutant in self._to_test if mutant.line in options.line]
-        if options.sample and options.sample < len(self._to_test):
-            chosen = random.Random(options.seed).sample(range(len(self._to_test)), options.sample)
-            self._to_test = [self._to_test[at] for at in sorted(chosen)]
+            to_test = [mutant for mutant in to_test if mutant.line in options.line]
+        if options.sample and options.sample < len(to_test):
+            chosen = random.Random(options.seed).sample(range(len(to_test)), options.sample)
+            to_test = [to_test[at] for at in sorted(chosen)]
+        self.to_test = to_test
+
+
+class Run:
+    """The mutants of modules that have the same tests, in several processes."""
+
+    def __init__(
+        self, modules: Sequence[Module], paths: Sequence[str], options: argparse.Namespace, folder: Path
+    ) -> None:
+        self._modules = {module.result.file: module for module in modules}
+        self._paths, self._options, self._folder = paths, options, folder
         self._left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+        self._count = sum(len(module.to_test) for module in modules)
         self._lock = threading.Lock()
-        self._folder, self._options = folder, options
         self._runners: list[Runner] = []
         self._stopped = False
         self._errors: list[BaseException] = []
 
-    def run(self) -> Result:
+    def run(self) -> None:
         """Test all. Ctrl-C ends the processes, and is raised."""
-        began_s = time.monotonic()
         try:
-            for _ in range(max(1, min(self._options.jobs, len(self._to_test)))):
-                self._runners.append(Runner(self.result.file, self._paths, self._folder))
+            for _ in range(max(1, min(self._options.jobs, self._count))):
+                self._runners.append(Runner(list(self._modules), self._paths, self._folder))
             survey = self._survey(self._runners[0])
-            for mutant in self._to_test:
-                self._left.put(mutant)
+            for module in self._modules.values():
+                for mutant in module.to_test:
+                    self._left.put(mutant)
             threads = [threading.Thread(target=self._work, args=(r, survey), daemon=True) for r in self._runners]
             for thread in threads:
                 thread.start()
@@ -176,18 +187,16 @@ class Run:
             self._stopped = True
             for runner in self._runners:
                 runner.close()
-            self.result.survivors.sort(key=lambda mutant: mutant.line)
-            self.result.seconds = time.monotonic() - began_s
-        return self.result
 
     def _survey(self, runner: Runner) -> Survey:
-        self._say(f"{self.result.file}: {len(self._to_test)} mutants to test; the tests run once without a change")
-        answer = runner.collected.run(Order(self.result.file))
+        self._say(f"{self._count} mutants to test; {' '.join(self._paths)} run once without a change")
+        answer = runner.collected.run(Order(next(iter(self._modules))))
         if answer.code != PASSED:
             raise CannotTestError(f"the tests fail without a change:\n{answer.output}")
         survey = Survey.of(answer.survey)
-        touching = sum(bool(called) for called in survey.called.values())
-        self._say(f"{self.result.file}: {touching} of {len(survey.tests)} tests call it")
+        for file in self._modules:
+            touching = sum(survey.calls(test, file) for test in survey.tests)
+            self._say(f"{file}: {touching} of {len(survey.tests)} tests call it")
         return survey
 
     def _work(self, runner: Runner, survey: Survey) -> None:
@@ -206,19 +215,23 @@ class Run:
         code: int | None = PASSED
         if chosen:
             limit_s = self._options.limit or LEAST_LIMIT_S + 4 * sum(survey.took_s[test] for test in chosen)
-            order = Order(self.result.file, mutant.source, mutant.function, chosen, limit_s)
-            code = runner.run(order, swapped=survey.is_swapped(mutant))
+            order = Order(mutant.file, mutant.source, mutant.function, chosen, limit_s)
+            answer = runner.run(order, swapped=survey.is_swapped(mutant))
+            code = answer.code
+            if code == BROKEN:
+                raise CannotTestError(f"{mutant.file}:{mutant.line}: a child has failed:\n{answer.output}")
+        module = self._modules[mutant.file]
         with self._lock:
-            result = self.result
+            result = module.result
             result.tested += 1
             if code == PASSED:
                 result.survivors.append(mutant)
-                self._say(f"{len(chosen)} tests pass with {difference(mutant, self.source)}", end="")
+                self._say(f"{len(chosen)} tests pass with {difference(mutant, module.source)}", end="")
             else:
                 result.killed += 1
                 result.timeouts += code is None
-            done = f"[{result.tested}/{len(self._to_test)}]"
-            self._say(f"{done} {result.file}: {result.killed} killed, {len(result.survivors)} survive")
+            done, survive = f"[{result.tested}/{len(module.to_test)}]", len(result.survivors)
+            self._say(f"{done} {result.file}: {result.killed} killed, {survive} survive")
 
     def _say(self, text: str, end: str = "\n") -> None:
         if not self._options.quiet:
@@ -267,25 +280,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for mutant in mutants(file, Path(file).read_text("utf-8")):
                 print(f"{file}:{mutant.line} {mutant.function}\n  - {mutant.before}\n  + {mutant.after}")
         return 0
-    results: list[Result] = []
-    code = 0
-    with tempfile.TemporaryDirectory(prefix="mutation") as folder:
+    code, done = 0, []
+    try:
+        known = equivalents()
+        groups: dict[tuple[str, ...], list[Module]] = {}
         for file in given.modules:
-            try:
-                run = Run(file, given, Path(folder))
-                results.append(run.result)
-                run.run()
-            except KeyboardInterrupt:
-                code = 130
-                break
-            except (CannotTestError, LookupError, OSError, SyntaxError, EOFError) as error:
-                print(f"{file}: {error}", file=sys.stderr)
-                code = 2
-                break
-    for result in results:
-        source = Path(result.file).read_text("utf-8")
-        for mutant in result.survivors:
-            print(difference(mutant, source))
+            groups.setdefault(tuple(given.tests or paths_of(file)), []).append(Module(file, given, known))
+        with tempfile.TemporaryDirectory(prefix="mutation") as folder:
+            for paths, modules in groups.items():
+                done += modules
+                Run(modules, paths, given, Path(folder)).run()
+    except KeyboardInterrupt:
+        code = 130
+    except (CannotTestError, LookupError, OSError, SyntaxError, EOFError) as error:
+        print(error, file=sys.stderr)
+        code = 2
+    results = [module.result for module in done]
+    for module in done:
+        for mutant in sorted(module.result.survivors, key=lambda mutant: mutant.line):
+            print(difference(mutant, module.source))
     print(table(results))
     return code or int(any(result.share < GOAL for result in results))
 

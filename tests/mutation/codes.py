@@ -8,6 +8,8 @@ from typing import Any, Final
 
 FAILED: Final = 1
 """pytest's exit code when a test has failed."""
+BROKEN: Final = 99
+"""How a child exits that fails itself: that says nothing about the mutant."""
 NOT_SWAPPED: Final = 98
 """How a child of a collected process exits that cannot put the code in place: the mutant needs a fresh one."""
 

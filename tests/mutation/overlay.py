@@ -79,11 +79,11 @@ class Overlay:
 
 
 class Touched:
-    """Which tests call which functions of a module, and how long they take."""
+    """Which tests call which functions of some modules (`FILE:FUNCTION`), and how long they take."""
 
-    def __init__(self, file: str) -> None:
-        self._file = os.path.realpath(file)
-        self._is_it: dict[str, bool] = {}
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = {os.path.realpath(file): file for file in files}
+        self._known: dict[str, str] = {}
         self._called: set[str] = set()
         self.tests: dict[str, tuple[list[str], float]] = {}
         self.always: set[str] = set()
@@ -111,23 +111,23 @@ class Touched:
         return result
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and self.is_of_module(frame.f_code):
-            self._called.add(frame.f_code.co_qualname)
+        if event == "call" and (file := self.file_of(frame.f_code)):
+            self._called.add(f"{file}:{frame.f_code.co_qualname}")
 
-    def is_of_module(self, code: CodeType) -> bool:
-        """Is this code in the file?"""
-        is_it = self._is_it.get(code.co_filename)
-        if is_it is None:
-            is_it = self._is_it[code.co_filename] = os.path.realpath(code.co_filename) == self._file
-        return is_it
+    def file_of(self, code: CodeType) -> str:
+        """The module that has this code; '' if it is another one."""
+        file = self._known.get(code.co_filename)
+        if file is None:
+            file = self._known[code.co_filename] = self._files.get(os.path.realpath(code.co_filename), "")
+        return file
 
 
 class Collected:
     """In place of the loop that runs the tests: serve orders. The tests run in forks."""
 
-    def __init__(self, server: Server, file: str) -> None:
+    def __init__(self, server: Server, files: Sequence[str]) -> None:
         self._server = server
-        self._touched = Touched(file)
+        self._touched = Touched(files)
         self._touched.start()  # what is called while tests are collected
         self._session: pytest.Session | None = None
 
@@ -145,7 +145,7 @@ class Collected:
         assert session is not None
         if not order.source:
             return self._survey(session, survey)
-        if not swap_code(order.source, order.function, self._touched):
+        if not swap_code(order, self._touched):
             return NOT_SWAPPED
         places = {test: place for place, test in enumerate(order.chosen)}
         session.items = sorted(
@@ -169,23 +169,23 @@ class Collected:
         return int(session.testsfailed > 0)
 
 
-def swap_code(source: str, function: str, module: Touched) -> bool:
-    """Put the mutant's code of this function into all functions made of it. False if that is not possible."""
-    name = function.partition(".<locals>")[0]
+def swap_code(order: Order, known: Touched) -> bool:
+    """Put the mutant's code of the function into all functions made of it. False if that is not possible."""
+    name = order.function.partition(".<locals>")[0]
     gc.unfreeze()  # tests/conftest.py freezes what modules of tests leave: it would not be found
     functions = [
         found
         for found in gc.get_objects()
         if isinstance(found, FunctionType)
         and found.__code__.co_qualname == name
-        and module.is_of_module(found.__code__)
+        and known.file_of(found.__code__) == order.file
     ]
     if len({found.__code__ for found in functions}) != 1:
         return False
     old = functions[0].__code__
     [code] = [
         code
-        for code in _codes(compile(source, old.co_filename, "exec", dont_inherit=True))
+        for code in _codes(compile(order.source, old.co_filename, "exec", dont_inherit=True))
         if code.co_qualname == name and code.co_firstlineno == old.co_firstlineno
     ] or [old]
     if code is old or code.co_freevars != old.co_freevars:

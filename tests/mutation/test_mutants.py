@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .__main__ import difference, equivalents
+from .codes import Order
 from .mutants import mutants
 from .overlay import Touched, module_name, swap_code
 from .table import TESTS, paths_of
@@ -76,12 +77,12 @@ def called(count: int) -> bool:
 
 def test_the_code_of_a_function_is_replaced_where_it_is_known_already() -> None:
     known, old = called, called.__code__
-    source = Path(__file__).read_text("utf-8")
+    source, touched = Path(__file__).read_text("utf-8"), Touched([__file__])
     try:
-        assert swap_code(source.replace("count < 3", "count <= 3", 1), "called", Touched(__file__))
+        assert swap_code(Order(__file__, source.replace("count < 3", "count <= 3", 1), "called"), touched)
         assert known(3)
         assert not known(4)
-        assert not swap_code(source, "not_there", Touched(__file__))
+        assert not swap_code(Order(__file__, source, "not_there"), touched)
     finally:
         known.__code__ = old
 

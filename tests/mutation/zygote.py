@@ -20,12 +20,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Final
 
-from .codes import FAILED, Answer, Order
+from .codes import BROKEN, FAILED, Answer, Order
 
 LIBRARIES: Final = ("pytest", "pytest_asyncio", "hypothesis", "hypothesis.extra", "aiohttp", "msgpack", "pydantic")
 """They take most of the time of a start, and no mutant is in them."""
@@ -38,11 +39,11 @@ OPTIONS: Final = (
 
 
 class Zygote:
-    """The parent's end: one run at a time. `collect`: the module's file, and the paths of tests to collect."""
+    """The parent's end: one run at a time. With `paths`, tests to collect, it serves these `files`."""
 
-    def __init__(self, folder: Path, collect: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, files: Sequence[str] = (), paths: Sequence[str] = ()) -> None:
         folder = Path(tempfile.mkdtemp(dir=folder))
-        command = [sys.executable, "-m", "tests.mutation.zygote", str(folder), *collect]
+        command = [sys.executable, "-m", "tests.mutation.zygote", str(folder), ",".join(files), *paths]
         self._output = folder / "collected"
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
@@ -132,14 +133,17 @@ class Server:
         return None
 
     def _child(self, order: Order, child: Child) -> None:
-        code: int = FAILED
+        code = BROKEN
         try:
             with contextlib.suppress(PermissionError):
                 os.setpgid(0, 0)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             redirect(self._output)
-            code = child(order, self._survey)
+            try:
+                code = child(order, self._survey)
+            except BaseException:
+                traceback.print_exc()
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
@@ -168,13 +172,13 @@ def import_afresh(order: Order, _: Path) -> int:
     return int(pytest.main(["-x", *OPTIONS, *files], plugins=[Chosen(order.chosen)]))
 
 
-def main(folder: Path, collect: Sequence[str]) -> None:
+def main(folder: Path, files: Sequence[str], paths: Sequence[str]) -> None:
     """Prepare, and serve."""
     server = Server(folder)
     for name in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    if not collect:
+    if not paths:
         server.serve(import_afresh)
         return
     import pytest
@@ -182,9 +186,8 @@ def main(folder: Path, collect: Sequence[str]) -> None:
     from .overlay import Collected
 
     redirect(folder / "collected")
-    file, *paths = collect
-    pytest.main([*OPTIONS, *paths], plugins=[Collected(server, file)])
+    pytest.main([*OPTIONS, *paths], plugins=[Collected(server, files)])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:])
