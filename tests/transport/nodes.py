@@ -41,7 +41,7 @@ class Life:
         await self._stack.aclose()
 
     def spawn(self, actor: Actor | Callable[[], Actor], name: str) -> Ref:
-        """An actor that others may reach."""
+        """An actor that others may use."""
         ref = self.system.spawn(actor, name)
         self.node.offer(name, ref)
         return ref
@@ -63,14 +63,14 @@ async def two(network: MemoryNetwork | None = None, **options: Any) -> AsyncIter
 
 
 class Echo(Actor):
-    """Gives back what it is asked; does what a function that it is told says; keeps the rest."""
+    """Gives back what it is asked; calls a function that it is sent; keeps the rest."""
 
     def __init__(self) -> None:
         self.got: list[Any] = []
 
     def receive(self, message: Any) -> Any:
         if message == "raise":
-            raise ValueError("as it was told")
+            raise ValueError("as it was asked to")
         if message == "stop":
             self.stop()
         self.got.append(message)
@@ -91,15 +91,15 @@ class Slow(Actor):
 
 
 class Watcher(Actor):
-    """Watches what it is told to watch."""
+    """Watches each ref that it is sent."""
 
     def __init__(self) -> None:
-        self.heard: list[Terminated] = []
+        self.received: list[Terminated] = []
 
     def receive(self, message: Any) -> None:
         match message:
             case Terminated():
-                self.heard.append(message)
+                self.received.append(message)
             case Ref():
                 self.watch(message)
             case ("not", Ref() as ref):

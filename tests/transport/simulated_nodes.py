@@ -17,7 +17,7 @@ from .simulated import HEALED_S, Town
 
 
 class Listener(Actor):
-    """Hears numbers, in order and each once; answers with its life and the number."""
+    """Receives numbers, in order and each once; answers with its life and the number."""
 
     def __init__(self, village: Village, process: Process, life: int) -> None:
         self.village = village
@@ -33,9 +33,9 @@ class Listener(Actor):
             last = self.last.get(key)
             # Of the tells between two lives none is missing; of questions there are many at a time, and late ones.
             if last is not None and (number != last + 1 if what == "tell" else number <= last):
-                self.village.world.problem(f"{self.process.name} hears {what} {number} of {sender} after {last}")
+                self.village.world.problem(f"{self.process.name} receives {what} {number} of {sender} after {last}")
             self.last[key] = number
-            self.village.told[sender, sender_life, self.process.name, self.life] = self.last.get(
+            self.village.taken[sender, sender_life, self.process.name, self.life] = self.last.get(
                 (sender, sender_life, "tell"), -1
             )
         return self.life, number
@@ -53,7 +53,7 @@ class Slow(Actor):
 
 
 class Watcher(Actor):
-    """Hears of each end of another's listener, and watches the next."""
+    """Is notified of each end of another's listener, and watches the next."""
 
     def __init__(self, village: Village, process: Process, ref: Any) -> None:
         self.village = village
@@ -65,9 +65,9 @@ class Watcher(Actor):
 
     def receive(self, message: Terminated) -> None:
         if not isinstance(message.error, PeerLostError) or message.ref != self.target:
-            self.village.world.problem(f"{self.process.name} hears {message}")
+            self.village.world.problem(f"{self.process.name} receives {message}")
         if self.process.effect():
-            self.village.heard[self.process.name, self.process.incarnation, self.target.node] += 1
+            self.village.ends[self.process.name, self.process.incarnation, self.target.node] += 1
             self.watch(self.target)
 
 
@@ -75,9 +75,9 @@ class Village(Town):
     """As a town, but they are nodes. Every process tells and asks every other."""
 
     def __init__(self, world: Any, names: str) -> None:
-        self.told: dict[tuple[str, int, str, int], int] = {}
+        self.taken: dict[tuple[str, int, str, int], int] = {}
         self.sent: dict[tuple[str, int, str], int] = {}
-        self.heard: Counter[tuple[str, int, str]] = Counter()
+        self.ends: Counter[tuple[str, int, str]] = Counter()
         self.met: Counter[tuple[str, int, str]] = Counter()
         self.answered: Counter[str] = Counter()
         super().__init__(world, names)
@@ -146,7 +146,7 @@ class Village(Town):
     def missing(self) -> Any:
         """Tells that were sent between two that live, and have not come."""
         for (sender, life, peer), number in self.sent.items():
-            if self.life[sender] == life and self.told.get((sender, life, peer, self.life[peer]), -1) != number:
+            if self.life[sender] == life and self.taken.get((sender, life, peer, self.life[peer]), -1) != number:
                 yield sender, peer, number
 
     async def recover(self) -> None:
@@ -159,11 +159,11 @@ class Village(Town):
             for peer in self.processes:
                 key = name, process.incarnation, peer
                 if peer != name:
-                    assert self.heard[key] == self.met[key] - 1, (
+                    assert self.ends[key] == self.met[key] - 1, (
                         key,
-                        self.heard[key],
+                        self.ends[key],
                         self.met[key],
-                        "ends that were heard of, lives that began",
+                        "ends that were reported, lives that began",
                     )
 
 

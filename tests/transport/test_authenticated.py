@@ -1,4 +1,4 @@
-"""AuthenticatedNetwork over networks in memory: unauthenticated peers never reach `accept`."""
+"""AuthenticatedNetwork over networks in memory: `accept` never gets unauthenticated peers."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ async def test_a_peer_without_the_token_is_refused_without_a_reason(
     credentials: Credentials, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory, host = MemoryNetwork(), Host()
-    async with network(memory, "a", credentials) as stranger, network(memory, "b") as theirs:
+    async with network(memory, "a", credentials) as unknown, network(memory, "b") as theirs:
         await theirs.listen("b", host.accept)
         with pytest.raises(AuthenticationError, match=why):
-            await stranger.connect("b")
+            await unknown.connect("b")
         await asyncio.sleep(0.1)
         assert not memory.open
     assert not host.came
@@ -107,13 +107,13 @@ async def test_a_silent_or_incomplete_handshake_is_closed_in_time(caplog: pytest
 
 async def test_a_false_server_gets_only_the_first_frame() -> None:
     memory = MemoryNetwork()
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def accept(connection: Connection) -> None:
         async def listen() -> None:
             try:
                 while True:
-                    heard.append(await connection.receive())
+                    received.append(await connection.receive())
             except ConnectionLostError:
                 return
 
@@ -123,28 +123,28 @@ async def test_a_false_server_gets_only_the_first_frame() -> None:
         await memory.seen_by("b").listen("b", accept)
         with pytest.raises(AuthenticationError, match="within 5 s"):
             await ours.connect("b")
-    assert {frame[:1] for frame in heard} == {HELLO}
-    assert len(heard) == 5, "once a second"
+    assert {frame[:1] for frame in received} == {HELLO}
+    assert len(received) == 5, "once a second"
 
 
 async def test_at_most_so_many_are_between_the_two() -> None:
     memory, host = MemoryNetwork(), Host()
     async with network(memory, "b", max_pending=3) as theirs:
         await theirs.listen("b", host.accept)
-        strangers = [await memory.seen_by("x").connect("b") for _ in range(4)]
+        silent = [await memory.seen_by("x").connect("b") for _ in range(4)]
         with pytest.raises(ConnectionLostError):
-            await strangers[3].receive()
+            await silent[3].receive()
         assert len(theirs._pending) == 3
     assert not memory.open, "leaving the block ends who is between the two"
 
 
 async def test_a_peer_that_connects_all_day_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     memory, host = MemoryNetwork(), Host()
-    async with network(memory, "a", OTHER) as stranger, network(memory, "b") as theirs:
+    async with network(memory, "a", OTHER) as unknown, network(memory, "b") as theirs:
         await theirs.listen("b", host.accept)
         for _ in range(300):
             with pytest.raises(AuthenticationError):
-                await stranger.connect("b")
+                await unknown.connect("b")
             await asyncio.sleep(1)
     assert 60 <= len(caplog.records) <= 150
     assert "more warnings like this" in caplog.text
@@ -226,10 +226,12 @@ async def test_a_link_needs_a_peer_authenticated_with_its_name_and_role(caplog: 
     """Of the name in a HELLO of a link nothing was proved: it must be the one of the handshake."""
     memory = MemoryNetwork()
     caplog.set_level(logging.INFO)
-    heard: list[tuple[str, bytes]] = []
+    received: list[tuple[str, bytes]] = []
 
     def links(name: str, network: AuthenticatedNetwork) -> Links:
-        return Links(name, network, on_payload=lambda peer, payload: heard.append((peer, payload)), rng=SeededRng(name))
+        return Links(
+            name, network, on_payload=lambda peer, payload: received.append((peer, payload)), rng=SeededRng(name)
+        )
 
     async with network(memory, "a") as ours, network(memory, "b") as theirs, links("b", theirs) as host:
         await host.listen("b")
@@ -251,4 +253,4 @@ async def test_a_link_needs_a_peer_authenticated_with_its_name_and_role(caplog: 
             await asyncio.sleep(1)
             assert right.open("b", "b", role="node").offer(b"from a")
             await asyncio.sleep(3)
-        assert heard == [("a", b"from a")]
+        assert received == [("a", b"from a")]

@@ -45,7 +45,7 @@ Alter = Callable[[bytes], bytes]
 
 
 def shake(dialler: Dialler, acceptor: Acceptor, **alter: Alter) -> str:
-    """Who refuses first; "" if nobody does. `alter` is what is done to a frame on its way, by its name."""
+    """Who refuses first; "" if neither end does. `alter` is what is done to a frame on its way, by its name."""
 
     def sent(name: str, frame: bytes) -> bytes:
         return alter.get(name, lambda same: same)(frame)
@@ -71,7 +71,7 @@ def shake(dialler: Dialler, acceptor: Acceptor, **alter: Alter) -> str:
     except AuthenticationError:
         return "dialler"
     assert acceptor.done
-    return "" if dialler.done else "nobody"
+    return "" if dialler.done else "neither"
 
 
 def test_two_ends_with_the_token_authenticate() -> None:
@@ -110,7 +110,7 @@ def test_an_end_that_is_wrong_is_refused_by_the_other(wrong: dict[str, object], 
     dialler, acceptor = ends(right, wrong)
     assert shake(dialler, acceptor) == "dialler"
     assert dialler.peer is None
-    # A dialler that proves nothing right, and goes on whatever it hears, is refused at the last step, for its reason.
+    # A dialler that proves nothing right, and goes on whatever it receives, is refused at the last step, for its reason.
     dialler, acceptor = ends(wrong, right)
     acceptor.receive(dialler.last)
     with pytest.raises(AuthenticationError, match=what):
@@ -135,25 +135,25 @@ def test_a_certificate_that_names_roles_is_good_for_no_other(who: str) -> None:
 
 
 def test_the_reason_is_not_sent_and_each_refusal_is_at_the_same_step() -> None:
-    told: list[list[int]] = []
+    answers: list[list[int]] = []
     for wrong in ({"credentials": OTHER}, {"credentials": CLUSTER}, {"identity": Identity("a", "viewer")}):
         dialler, acceptor = ends(wrong)  # type: ignore[arg-type]
         challenge = acceptor.receive(dialler.last)
         assert challenge is not None
         with pytest.raises(AuthenticationError):
             acceptor.receive(PROOF + bytes(32))
-        told.append([challenge[0], len(challenge)])
-    assert told == [told[0]] * 3
+        answers.append([challenge[0], len(challenge)])
+    assert answers == [answers[0]] * 3
 
 
 def test_frames_of_another_connection_are_worthless() -> None:
     said: dict[str, bytes] = {}
 
-    def hear(name: str) -> Alter:
+    def alter_for(name: str) -> Alter:
         return lambda frame: said.setdefault(name, frame)
 
     names = ("hello", "challenge", "proof", "welcome")
-    assert shake(*ends(), **{name: hear(name) for name in names}) == ""
+    assert shake(*ends(), **{name: alter_for(name) for name in names}) == ""
     # All of it again, to an acceptor whose nonce is another one.
     acceptor = Acceptor(claim("b", 3))
     assert acceptor.receive(said["hello"]) is not None
@@ -174,7 +174,7 @@ def test_a_frame_of_one_end_is_not_accepted_from_another() -> None:
     assert challenge is not None
     with pytest.raises(AuthenticationError):
         acceptor.receive(PROOF + challenge[-32:])  # the acceptor's proof, as ours
-    # Somebody in the middle leads us to ourselves, as dialler and as acceptor.
+    # A third party in the middle connects us to ourselves, as dialler and as acceptor.
     dialler, acceptor = Dialler(claim("a", 1)), Acceptor(claim("a", 2))
     assert shake(dialler, acceptor) == "dialler"
 
@@ -306,11 +306,11 @@ def test_no_secret_is_in_an_error() -> None:
     dialler, acceptor = ends({"credentials": secret}, {"credentials": secret})
     said: list[bytes] = []
 
-    def hear(frame: bytes) -> bytes:
+    def keep(frame: bytes) -> bytes:
         said.append(frame)
         return frame
 
-    assert shake(dialler, acceptor, hello=hear, challenge=hear, proof=hear, welcome=hear) == ""
+    assert shake(dialler, acceptor, hello=keep, challenge=keep, proof=keep, welcome=keep) == ""
     shown = b"".join(said) + repr((secret, claim("a", 1, credentials=secret), dialler, acceptor)).encode()
     assert b"canary" not in shown
     assert "compare_digest" in inspect.getsource(module)

@@ -52,7 +52,7 @@ async def echo(connection: Connection) -> None:
 
 @contextlib.asynccontextmanager
 async def echoing(address: str, security: Security | None = None) -> AsyncIterator[str]:
-    """Somebody who says again what is said."""
+    """A server that sends each frame back."""
     async with (
         open_network("server", security or Security(TOKEN), role="ingress", roles=("spark",)) as network,
         asyncio.TaskGroup() as group,
@@ -75,7 +75,7 @@ def dialled(address: str, security: Security | None = None, *, silence_s: float 
 
 
 def exchange(address: str) -> list[bytes]:
-    heard = []
+    received = []
     with dialled(address) as connection:
         for frame in (
             b"\x01",
@@ -86,8 +86,8 @@ def exchange(address: str) -> list[bytes]:
             b"\x05" * MAX_FRAME_BYTES,
         ):
             connection.send(frame[:1], memoryview(frame)[1:])
-            heard.append(connection.receive())
-            assert heard[-1] == frame
+            received.append(connection.receive())
+            assert received[-1] == frame
         with pytest.raises(TimeoutError):
             connection.receive(0)
         with pytest.raises(TimeoutError):
@@ -99,7 +99,7 @@ def exchange(address: str) -> list[bytes]:
             connection.receive()
         with pytest.raises(ConnectionLostError):
             connection.send(b"more")
-    return heard
+    return received
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "unix"])
@@ -151,7 +151,7 @@ def test_there_is_no_peer(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def answering(work: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Somebody at a port who is none of ours."""
+    """A listener at a port that is no process of aiostorm."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

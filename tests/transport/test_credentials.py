@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_or_is_none(tmp_path: Path) -> None:
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe", 0o600)
         with pytest.raises(CredentialsError, match="cannot be used"):
-            Credentials.from_file(tmp_path / "pipe")  # nobody writes to it: it is not waited for
+            Credentials.from_file(tmp_path / "pipe")  # no process writes to it: the call does not wait for one
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_is_buffered_is_bounded_and_all_is_sent(
         if number in restarts:
             chance.choice(them).restart()
         steps = [(sender, what) for sender in them for what in sender.steps()]
-        assert steps, "everybody waits for somebody"
+        assert steps, "all wait for each other"
         sender, what = chance.choice(steps)
         sender.step(what)
         held = [sum(one.waiting) for one in them]

@@ -34,11 +34,13 @@ async def test_a_long_call_is_reported_at_once_and_again_to_each_incarnation() -
     assert not inbox.in_long_call
 
 
-@pytest.mark.parametrize("told", [(0, 3, 9, 0, 64), (0, 3, 9, 0, 64, 2), (0, 3, 9, 0, 64, -1), (0, 3, 9, 0, 64, True)])
-async def test_a_malformed_credit_is_refused(told: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "credit", [(0, 3, 9, 0, 64), (0, 3, 9, 0, 64, 2), (0, 3, 9, 0, 64, -1), (0, 3, 9, 0, 64, True)]
+)
+async def test_a_malformed_credit_is_refused(credit: tuple[int, ...]) -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
     with pytest.raises(ProtocolError):
-        a.exchange._peer_channels["b"].on_credit(told)
+        a.exchange._peer_channels["b"].on_credit(credit)
     assert not a.exchange.inboxes[3].in_long_call

@@ -16,8 +16,8 @@ from aiostorm.transport import (
 
 def test_a_lost_connection_is_a_network_error_and_a_connection_error() -> None:
     for error in (NetworkError, ConnectionLostError):
-        with pytest.raises(ConnectionError, match="gone") as caught:
-            raise error("the peer is gone")
+        with pytest.raises(ConnectionError, match="lost") as caught:
+            raise error("the peer is lost")
         assert isinstance(caught.value, NetworkError)
         assert isinstance(caught.value, AiostormError)
 

@@ -170,8 +170,8 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     assert not slow.inbox.is_high
 
 
-@pytest.mark.parametrize(("row_s", "told_s"), [(0.0, 0.0), (0.05, 0.05), (1.5e-6, 1.5e-6), (1e-12, 1e-9), (1e9, 1e6)])
-async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, told_s: float) -> None:
+@pytest.mark.parametrize(("row_s", "sent_s"), [(0.0, 0.0), (0.05, 0.05), (1.5e-6, 1.5e-6), (1e-12, 1e-9), (1e9, 1e6)])
+async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, sent_s: float) -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
@@ -182,7 +182,7 @@ async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, told_s: 
         b.mailboxes[3].row_s = row_s
         run_all(a, b)
         numbers_of(b.mailboxes[3])
-    assert a.exchange.inboxes[3].row_s == told_s
+    assert a.exchange.inboxes[3].row_s == sent_s
     assert a.exchange.inboxes[4].row_s == 0.0
 
 
@@ -199,7 +199,7 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
         while not sender.parked:
             sender.send(1)
             run_all(a, b)
-        for _ in range(80):  # it takes a while until what was sent before is gone
+        for _ in range(80):  # it takes a while until what was sent before has left
             box.take_batch(64)
             while not sender.parked:
                 sender.send(1)
@@ -376,7 +376,7 @@ async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> N
 
 
 async def test_what_is_buffered_of_an_incarnation_is_not_counted_for_the_next() -> None:
-    # They would never agree again on what they have sent each other, and nobody would ever be idle.
+    # They would never agree again on what they have sent each other, and neither would ever be idle.
     a, b = pair(capacity=2)
     a.exchange.begin(), b.exchange.begin()
     sender = Sender(a, 1, 3)

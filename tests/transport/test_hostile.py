@@ -183,14 +183,14 @@ def test_an_offset_is_less_than_a_day(offset: int) -> None:
 
 @given(data=st.binary(max_size=64))
 def test_noise_is_a_value_or_unreadable(data: bytes) -> None:
-    for read in (unpack_value, scan, lambda data: unpack_segments(data, _nobody)):
+    for read in (unpack_value, scan, lambda data: unpack_segments(data, _no_origin)):
         try:
             read(data)
         except UnreadableError:
             continue
 
 
-def _nobody(task: int, stream: str) -> Any:
+def _no_origin(task: int, stream: str) -> Any:
     raise KeyError(task)
 
 

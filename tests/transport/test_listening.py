@@ -49,7 +49,7 @@ class PendingConnections:
         self.came = came
         self.port = int(address.rpartition(":")[2])
 
-    async def knock(self, said: bytes) -> bytes:
+    async def answer_to(self, said: bytes) -> bytes:
         """What is answered until it hangs up."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         answer = b""
@@ -65,17 +65,17 @@ class PendingConnections:
 
     async def is_left_alone(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while self.network._taps or self.strangers:  # noqa: ASYNC110 - nobody is told of a stranger's end
+            while self.network._taps or self.unauthenticated:  # noqa: ASYNC110 - the end of an unauthenticated peer is not reported
                 await asyncio.sleep(0.001)
 
     @property
-    def strangers(self) -> int:
+    def unauthenticated(self) -> int:
         assert self.network._incoming is not None
         return self.network._incoming.listeners.admission.unauthenticated
 
 
 @contextlib.asynccontextmanager
-async def door(security: Security | None = None, **limits: float) -> AsyncIterator[PendingConnections]:
+async def listening_at(security: Security | None = None, **limits: float) -> AsyncIterator[PendingConnections]:
     came: list[Connection] = []
     limits.setdefault("authenticate_within_s", 10.0)
     async with WebSocketNetwork(security, limits=AdmissionLimits(**limits)) as network:  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def request(port: int, line: str = f"GET {PATH} HTTP/1.1", host: str | None = No
 
 @sockets
 async def test_only_the_one_request_gets_a_websocket() -> None:
-    async with door() as at:
+    async with listening_at() as at:
         port = at.port
         good = request(port)
         cases: dict[bytes, bytes] = {
@@ -134,7 +134,7 @@ async def test_only_the_one_request_gets_a_websocket() -> None:
             cases[request(port, f"GET {PATH} HTTP/1.1", None, f"Origin: {origin}")] = b"403"
         cases[request(port, f"GET {PATH} HTTP/1.1", None, "Host: evil.example")] = b"4"
         for said, status in cases.items():
-            answer = await at.knock(said)
+            answer = await at.answer_to(said)
             assert answer.startswith((b"HTTP/1.1 " + status, b"HTTP/1.0 400")), (said, answer)
             if b" 400 " not in answer[:16]:  # what is no HTTP is answered by aiohttp itself
                 assert b"aiohttp" not in answer
@@ -153,7 +153,7 @@ async def test_a_connection_closed_before_it_was_accepted_is_not_logged(
     rudely: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Found where a loop was held up while peers dialled: aiohttp logged a traceback for each."""
-    async with door() as at:
+    async with listening_at() as at:
         with socket.create_connection(("127.0.0.1", at.port)) as dialled:
             dialled.sendall(request(at.port))
             if rudely:
@@ -166,7 +166,7 @@ async def test_a_connection_closed_before_it_was_accepted_is_not_logged(
 
 @sockets
 async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
-    async with door(authenticate_within_s=0.3) as at:
+    async with listening_at(authenticate_within_s=0.3) as at:
         for said in (
             b"G",
             b"GET " + b"/" * 5000 + b" HTTP/1.1\r\n\r\n",
@@ -176,7 +176,7 @@ async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
             request(at.port)[:-2],
             b"",
         ):
-            assert not (await at.knock(said)).startswith(b"HTTP/1.1 101")
+            assert not (await at.answer_to(said)).startswith(b"HTTP/1.1 101")
         reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
         with contextlib.suppress(OSError, RuntimeError):  # uvloop's for a transport that is closed
             for byte in request(at.port)[:60]:  # slow loris
@@ -190,7 +190,7 @@ async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
 
 @sockets
 async def test_an_unauthenticated_peer_may_send_four_kib_and_stays_some_seconds() -> None:
-    async with door(Security(TOKEN), authenticate_within_s=0.5) as at, WebSocketNetwork() as network:
+    async with listening_at(Security(TOKEN), authenticate_within_s=0.5) as at, WebSocketNetwork() as network:
         kept_short = await network.connect(at.address)
         kept_short.send(bytes(5000))
         with pytest.raises(ConnectionLostError):
@@ -224,7 +224,7 @@ BAD_FRAMES = {
 @sockets
 @pytest.mark.parametrize("what", BAD_FRAMES)
 async def test_what_is_no_frame_of_ours_ends_the_connection(what: str) -> None:
-    async with door() as at:
+    async with listening_at() as at:
         reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
         writer.write(request(at.port))
         assert b"101" in await reader.readuntil(b"\r\n\r\n")
@@ -274,10 +274,10 @@ async def test_a_thousand_silent_connections_do_not_keep_others_out() -> None:
 
 @sockets
 async def test_a_redirect_is_not_followed() -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(100))
+        received.append(await reader.read(100))
         writer.close()
 
     async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -293,7 +293,7 @@ async def test_a_redirect_is_not_followed() -> None:
             await network.connect(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
     server.close()
     other.close()
-    assert not heard
+    assert not received
 
 
 @sockets
@@ -307,7 +307,7 @@ async def test_a_unix_socket_is_for_this_user_only(short_path: Path) -> None:
             await network.listen(f"unix:{path}", lambda connection: None)
         listener.close()
         assert not path.exists()
-        path.write_text("a file of somebody's")
+        path.write_text("a file of the user's")
         with pytest.raises(NetworkError, match="is no socket"):
             await network.listen(f"unix:{path}", lambda connection: None)
         path.unlink()
@@ -408,8 +408,8 @@ def test_unauthenticated_connections_are_few_and_all_are_counted(events: list[tu
                 assert list(here.values()).count(address) == limits.max_per_address
                 continue
             here[connection] = address
-            for stranger in leaves:
-                admission.closed(stranger, here.pop(stranger))
+            for excess in leaves:
+                admission.closed(excess, here.pop(excess))
         elif what == "authenticated" and connection in here:
             admission.authenticated(connection)
         elif what == "closed" and connection in here:

@@ -240,7 +240,7 @@ async def test_an_error_of_one_link_ends_that_link_alone(
 
     def send(self: MemoryConnection, frame: bytes) -> None:
         if self.peer == "c":
-            raise AttributeError("a defect of ours, or of whoever made the connection")
+            raise AttributeError("a defect of ours, or of the network")
         real(self, frame)
 
     monkeypatch.setattr(MemoryConnection, "send", send)
@@ -253,7 +253,7 @@ async def test_an_error_of_one_link_ends_that_link_alone(
         with pytest.raises(PeerLostError):
             await a.node.ref("c", "echo").ask("hello", timeout_s=10)
         assert await a.node.ref("b", "echo").ask("hello") == "hello"
-        assert a.lost == ["c: a defect of ours, or of whoever made the connection"]
+        assert a.lost == ["c: a defect of ours, or of the network"]
         assert "the link to c has failed and is closed" in caplog.text
         await c.end()
         assert a.node.peers == ("b",)

@@ -27,30 +27,30 @@ from .parts import MemoryNetwork, SeededRng
 OURS = Credentials("storm-1", Secret(bytes(range(32))))
 
 
-def host(network: Network, heard: list[Any], clock: SimClock) -> Links:
+def host(network: Network, received: list[Any], clock: SimClock) -> Links:
     return Links(
         "b",
         network,
-        on_payload=lambda peer, payload: heard.append((peer, payload)),
-        on_pulse=lambda peer, process: heard.append((peer, process)),
+        on_payload=lambda peer, payload: received.append((peer, payload)),
+        on_pulse=lambda peer, process: received.append((peer, process)),
         rng=SeededRng("b"),
         clock=clock,
     )
 
 
 async def test_a_pulse_reports_a_living_process_and_nothing_else(sim_clock: SimClock) -> None:
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
-    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")
         thread = await memory.seen_by("a").connect("b")
         for _ in range(3):
             thread.send(encode_pulse(77, "a"))
             await asyncio.sleep(1)
-        assert heard == [("a", 77)] * 3
+        assert received == [("a", 77)] * 3
         thread.send(encode_pulse(78, "a"))
         with pytest.raises(ConnectionLostError):
             await thread.receive()
-        assert heard == [("a", 77)] * 3, "of another process, over the same connection"
+        assert received == [("a", 77)] * 3, "of another process, over the same connection"
         silent = await memory.seen_by("a").connect("b")
         silent.send(encode_pulse(1, "a"))
         before_s = sim_clock.monotonic()
@@ -61,38 +61,38 @@ async def test_a_pulse_reports_a_living_process_and_nothing_else(sim_clock: SimC
 
 @pytest.mark.parametrize("name", ["a", "c"])
 async def test_a_pulse_needs_the_authenticated_name(name: str, sim_clock: SimClock) -> None:
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
 
     def known(who: str) -> AuthenticatedNetwork:
         return AuthenticatedNetwork(memory.seen_by(who), OURS, Identity(who), rng=SeededRng(who), clock=sim_clock)
 
-    async with known("b") as ours, known("a") as theirs, host(ours, heard, sim_clock) as links:
+    async with known("b") as ours, known("a") as theirs, host(ours, received, sim_clock) as links:
         await links.listen("b")
         thread = await theirs.connect("b")
         thread.send(encode_pulse(7, name))
         await asyncio.sleep(0.1)
-        assert heard == ([("a", 7)] if name == "a" else [])
+        assert received == ([("a", 7)] if name == "a" else [])
 
 
 @pytest.mark.parametrize(
     "frame", [b"", bytes([VERSION, 5]), encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"]
 )
 async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) -> None:
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
-    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")
         thread = await memory.seen_by("a").connect("b")
         thread.send(frame)
         with pytest.raises(ConnectionLostError):
             await thread.receive()
-        assert not heard
+        assert not received
 
 
 async def test_a_peer_of_another_version_is_refused_by_its_name(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
-    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")
         links.open("worker-2", None)
         old = await memory.seen_by("a").connect("b")
@@ -107,19 +107,19 @@ async def test_a_peer_that_connects_all_day_does_not_fill_the_log(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
-    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")
         for _ in range(200):
-            stranger = await memory.seen_by("a").connect("b")
-            stranger.send(b"\x07what is this?")
+            unknown = await memory.seen_by("a").connect("b")
+            unknown.send(b"\x07what is this?")
             with pytest.raises(ConnectionLostError):
-                await stranger.receive()
+                await unknown.receive()
         assert len(caplog.records) == 10
         await asyncio.sleep(61)
         for _ in range(2):
-            stranger = await memory.seen_by("a").connect("b")
-            stranger.send(b"\x07what is this?")
+            unknown = await memory.seen_by("a").connect("b")
+            unknown.send(b"\x07what is this?")
         await asyncio.sleep(1)
     assert "190 more warnings like this" in caplog.text
     assert len(caplog.records) == 13
@@ -128,16 +128,16 @@ async def test_a_peer_that_connects_all_day_does_not_fill_the_log(
 async def test_nor_does_a_peer_with_a_right_name_and_then_malformed_frames(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory, heard = MemoryNetwork(), []  # type: ignore[var-annotated]
-    async with host(memory.seen_by("b"), heard, sim_clock) as links:
+    memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
+    async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")
         links.open("a", None)
         for n in range(50):
-            stranger = await memory.seen_by("a").connect("b")
-            stranger.send(LinkHello(n + 1, 1, greeting=b"a").encode())
-            stranger.send(b"\x07what is this?")
+            unknown = await memory.seen_by("a").connect("b")
+            unknown.send(LinkHello(n + 1, 1, greeting=b"a").encode())
+            unknown.send(b"\x07what is this?")
             with contextlib.suppress(ConnectionLostError):
                 while True:
-                    await stranger.receive()
+                    await unknown.receive()
         lines = [r.getMessage() for r in caplog.records if "the connection to a is closed" in r.getMessage()]
         assert len(lines) == 10

@@ -34,7 +34,7 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
     under_way: list[int] = []
     waiting: list[int] = []
 
-    def told(amounts: tuple[int, int] | None) -> None:
+    def announce(amounts: tuple[int, int] | None) -> None:
         if amounts is not None:
             sent.taken(*amounts)
 
@@ -46,20 +46,20 @@ def test_a_window_bounds_what_waits_and_never_locks_up(steps: list[tuple[str, in
             waiting.append(under_way.pop(0))
             taken.waits(waiting[-1])
         elif step == "take" and waiting:
-            told(taken.waited(waiting.pop(0)))
+            announce(taken.waited(waiting.pop(0)))
         assert len(under_way) + len(waiting) <= sent.messages <= MAX_MESSAGES
         assert sum(under_way) + sum(waiting) <= sent.size_bytes < MAX_BYTES + LARGEST
     for size in under_way:
-        told(taken.took(size))
+        announce(taken.took(size))
     while waiting:
-        told(taken.waited(waiting.pop(0)))
+        announce(taken.waited(waiting.pop(0)))
     assert not sent.is_full, "all was taken, so the sender goes on"
 
 
 def test_small_messages_are_reported_in_quarters_of_the_limit() -> None:
     taken = ReceiverFlow()
-    told = [taken.took(10) for _ in range(MAX_MESSAGES)]
-    assert [amounts for amounts in told if amounts] == [(MAX_MESSAGES // 4, 10 * MAX_MESSAGES // 4)] * 4
+    announced = [taken.took(10) for _ in range(MAX_MESSAGES)]
+    assert [amounts for amounts in announced if amounts] == [(MAX_MESSAGES // 4, 10 * MAX_MESSAGES // 4)] * 4
 
 
 def test_a_sender_beyond_the_limit_breaks_the_protocol() -> None:

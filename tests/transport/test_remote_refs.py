@@ -38,10 +38,10 @@ async def test_ask_and_tell(sim_clock: SimClock) -> None:
         ref = a.node.ref("b", "echo")
         assert await ref.ask("hello") == "hello"
         assert await ref.ask([1, ("two", {3.0})], timeout_s=1) == [1, ("two", {3.0})]
-        await ref.tell("told")
-        assert ref.tell_nowait("told at once")
+        await ref.tell("first")
+        assert ref.tell_nowait("first at once")
         await ref.ask("last")
-        assert echo.got[-3:] == ["told", "told at once", "last"]
+        assert echo.got[-3:] == ["first", "first at once", "last"]
         assert ref.path == "//b/echo"
         assert repr(ref) == "Ref(//b/echo)"
         assert ref == a.node.ref("b", "echo") != a.node.ref("b", "other")
@@ -79,28 +79,28 @@ async def test_an_actor_that_fails_answers_with_the_error_and_continues(sim_cloc
         b.spawn(Echo, "echo")
         ref = a.node.ref("b", "echo")
         with pytest.raises(
-            AskFailedError, match="//b/echo failed to answer the question: ValueError: as it was told"
+            AskFailedError, match="//b/echo failed to answer the question: ValueError: as it was asked to"
         ) as failed:
             await ref.ask("raise")
         assert isinstance(failed.value.__cause__, RemoteFailureError)
-        assert (failed.value.__cause__.kind, failed.value.__cause__.text) == ("ValueError", "as it was told")
+        assert (failed.value.__cause__.kind, failed.value.__cause__.text) == ("ValueError", "as it was asked to")
         assert await ref.ask("again") == "again"
 
 
 async def test_no_such_actor(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         hidden = b.system.spawn(Echo, "hidden")
-        for name in ("nobody", "hidden", "/hidden"):
+        for name in ("missing", "hidden", "/hidden"):
             with pytest.raises(NoSuchActorError, match="offer it there"):
                 await a.node.ref("b", name).ask("anybody?")
-        await a.node.ref("b", "nobody").tell("lost")
+        await a.node.ref("b", "missing").tell("lost")
         await sim_clock.advance(1)
         assert [letter.message for letter in b.system.dead_letters.last] == ["lost"]
-        b.node.offer("nobody", hidden)
-        assert await a.node.ref("b", "nobody").ask("now?") == "now?"
-        b.node.withdraw("nobody")
+        b.node.offer("missing", hidden)
+        assert await a.node.ref("b", "missing").ask("now?") == "now?"
+        b.node.withdraw("missing")
         with pytest.raises(NoSuchActorError):
-            b.node.ref("b", "nobody")
+            b.node.ref("b", "missing")
 
 
 async def test_names_are_one_living_actors_each() -> None:
@@ -133,8 +133,8 @@ async def test_the_end_of_an_actor_is_reported_and_ends_its_asks(sim_clock: SimC
         done = await asyncio.gather(*asks, return_exceptions=True)
         assert {type(error) for error in done} == {MailboxClosedError}
         await sim_clock.advance(1)
-        assert [heard.ref for heard in watcher.heard] == [ref]
-        assert watcher.heard[0].error is None
+        assert [message.ref for message in watcher.received] == [ref]
+        assert watcher.received[0].error is None
         with pytest.raises(NoSuchActorError):
             await ref.ask("still there?")
         await ref.wait_terminated()
@@ -149,7 +149,7 @@ async def test_a_watcher_gets_the_reason(sim_clock: SimClock) -> None:
         with pytest.raises(AskFailedError):
             await ref.ask("raise")
         await sim_clock.advance(1)
-        assert [str(heard.error) for heard in watcher.heard] == ["ValueError: as it was told"]
+        assert [str(message.error) for message in watcher.received] == ["ValueError: as it was asked to"]
 
 
 async def test_an_actor_that_stops_watching_gets_nothing(sim_clock: SimClock) -> None:
@@ -163,7 +163,7 @@ async def test_an_actor_that_stops_watching_gets_nothing(sim_clock: SimClock) ->
         await watching.tell(("not", ref))
         far.stop()
         await sim_clock.advance(1)
-        assert watcher.heard == []
+        assert watcher.received == []
 
 
 async def test_a_cut_is_no_end(sim_clock: SimClock) -> None:
@@ -181,7 +181,7 @@ async def test_a_cut_is_no_end(sim_clock: SimClock) -> None:
         await sim_clock.advance(20)
         network.weather.cut_off.clear()
         assert await waiting == "through"
-        assert watcher.heard == []
+        assert watcher.received == []
 
 
 async def test_a_restart_of_the_peer_ends_open_questions(sim_clock: SimClock) -> None:
@@ -205,7 +205,7 @@ async def test_a_restart_of_the_peer_ends_open_questions(sim_clock: SimClock) ->
             with pytest.raises(PeerLostError, match="was restarted"):
                 await asked
             await sim_clock.advance(1)
-            assert [type(heard.error) for heard in watcher.heard] == [PeerLostError]
+            assert [type(message.error) for message in watcher.received] == [PeerLostError]
             assert await ref.ask("hello again") == "hello again", "the same name, the next life"
             assert a.began == ["b", "b"]
             assert a.lost == []
@@ -225,7 +225,7 @@ async def test_a_ref_from_a_message_leads_to_one_actor_for_good(sim_clock: SimCl
         await a.system.spawn(watcher).tell(given)
         await given.tell("stop")
         await sim_clock.advance(1)
-        assert [heard.ref for heard in watcher.heard] == [given]
+        assert [message.ref for message in watcher.received] == [given]
         assert not given.is_alive
         for send in (given.ask, given.tell):
             with pytest.raises(MailboxClosedError):
@@ -252,7 +252,7 @@ async def test_refs_to_a_third_process(sim_clock: SimClock) -> None:
             watcher = Watcher()
             await a.system.spawn(watcher).tell(given)
             await sim_clock.advance(1)
-            assert [type(heard.error) for heard in watcher.heard] == [PeerLostError]
+            assert [type(message.error) for message in watcher.received] == [PeerLostError]
             a.node.link("c", "c")
             c.node.link("a")
             assert await given.ask("linked") == "linked"
@@ -277,7 +277,7 @@ async def test_a_slow_actor_delays_only_its_own_senders(sim_clock: SimClock) -> 
         flooding = asyncio.ensure_future(flood())
         await sim_clock.advance(5)
         assert 500 < sent < 700
-        assert not ref.tell_nowait("no room")
+        assert not ref.tell_nowait("no capacity")
         with pytest.raises(AskTimeoutError):
             await ref.ask("no answer either", timeout_s=1)
         for number in range(100):

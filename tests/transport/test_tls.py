@@ -98,7 +98,7 @@ class Server:
         return int(self.address.rpartition(":")[2])
 
     async def is_left_alone(self) -> None:
-        """Nobody came in, and nobody is on the way."""
+        """No connection was accepted, and none is pending."""
         async with asyncio.timeout(PATIENCE_S):
             while self.network._taps or self.network._incoming.listeners.admission.unauthenticated:  # type: ignore[union-attr]  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -216,13 +216,13 @@ async def test_a_certificate_for_another_host_is_refused(ministry: Ministry) -> 
     files = ministry.files("10.0.0.2")
     seen: list[str] = []
 
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def read_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append((await reader.read(100)).decode())
         writer.close()
 
     # localhost and 127.0.0.1 are in every certificate: 127.0.0.2 is in none.
     context = files.server_context()
-    server = await asyncio.start_server(hear, "127.0.0.2", 0, ssl=context)
+    server = await asyncio.start_server(read_all, "127.0.0.2", 0, ssl=context)
     async with server, open_network("client", Security(TOKEN, ministry.files())) as network:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(NetworkError, match="IP address mismatch"):
@@ -285,7 +285,7 @@ async def test_a_peer_that_does_not_finish_tls_is_refused(ministry: Ministry, ho
 
 @sockets
 async def test_a_third_party_is_found_though_its_certificate_is_good(ministry: Ministry) -> None:
-    """Another node of the cluster, whose certificate is for the same host, passes on what it hears."""
+    """Another node of the cluster, whose certificate is for the same host, passes on what it receives."""
     theirs, ours, between = (ministry.files() for _ in range(3))
     async with serving(Security(TOKEN, theirs)) as server, open_network("a", Security(TOKEN, ours)) as network:
 
@@ -403,7 +403,7 @@ def test_a_certificate_ends_before_its_ca(ministry: Ministry) -> None:
 
 
 @sockets
-async def test_a_connection_that_ends_twice_has_room_and_no_error(ministry: Ministry) -> None:
+async def test_a_connection_that_ends_twice_is_writable_and_raises_nothing(ministry: Ministry) -> None:
     """asyncio's TLS has nothing below it any more before it says so: to ask for its buffer was an AttributeError."""
     ours, theirs = (Security(TOKEN, ministry.files()) for _ in range(2))
     for close_before in (True, False):

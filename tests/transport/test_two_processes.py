@@ -21,10 +21,10 @@ TIMINGS = LinkTimings(first_retry_s=0.01, drain_s=0.5)
 
 class Ear(Actor):
     def __init__(self) -> None:
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
 
     def receive(self, message: object) -> None:
-        self.heard.set()
+        self.received.set()
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def test_actors_of_two_processes_talk() -> None:
         ear = Ear()
         await ref.tell(("tell", node.system.spawn(ear), "back"))
         async with asyncio.timeout(60):
-            await ear.heard.wait()
+            await ear.received.wait()
         await ref.tell("end")
         async with asyncio.timeout(60):
             assert await child.wait() == 0
@@ -87,7 +87,7 @@ async def test_a_process_that_is_killed_and_one_that_takes_its_place() -> None:
             asked = asyncio.ensure_future(ref.ask("anybody?", timeout_s=None))
             await child.wait()
             await asyncio.sleep(0.05)
-            assert not asked.done(), "nobody has said that it is dead, and not only cut off"
+            assert not asked.done(), "no report says that it is dead, and not only cut off"
             node.lose("far", "it was seen to die")
             with pytest.raises(PeerLostError, match="it was seen to die"):
                 await asked
@@ -95,7 +95,7 @@ async def test_a_process_that_is_killed_and_one_that_takes_its_place() -> None:
         async with far_process() as (child, address):
             node.link("far", address)
             assert await ref.ask("pid") == child.pid != first
-        assert [type(heard.error) for heard in watcher.heard] == [PeerLostError]
+        assert [type(message.error) for message in watcher.received] == [PeerLostError]
 
 
 async def test_the_blocks_own_error_is_raised_as_it_was() -> None:

@@ -71,7 +71,7 @@ def connections_of(network: SocketNetwork) -> int:
 
 async def patiently(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - aiohttp's tasks tell nobody when they end
+        while not condition():  # noqa: ASYNC110 - aiohttp's tasks do not report their end
             await asyncio.sleep(0.001)
 
 
@@ -169,7 +169,7 @@ async def test_a_cancelled_receive_loses_nothing(pair: Pair) -> None:
 
 
 async def test_there_is_no_listener(pair: Pair, tmp_path: Path) -> None:
-    for address in ("127.0.0.1:1", f"unix:{tmp_path}/nobody", "no-such-host.invalid:6700"):
+    for address in ("127.0.0.1:1", f"unix:{tmp_path}/none", "no-such-host.invalid:6700"):
         with pytest.raises(NetworkError, match=address.split(":")[0]):
             await pair.network.connect(address)
 
