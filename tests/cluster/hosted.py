@@ -21,7 +21,7 @@ from aiostorm.cluster.tasks_here import make_tasks
 from aiostorm.tasks import Activate
 from aiostorm.topology import make_plan
 
-from ..transport.routers import Router
+from ..transport.exchange.routers import Router
 
 
 class Hosted:

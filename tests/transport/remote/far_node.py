@@ -1,6 +1,6 @@
 """The other process of test_two_processes.py: a node with an actor, which prints its address.
 
-python -m tests.transport.far_node
+python -m tests.transport.remote.far_node
 """
 
 from __future__ import annotations

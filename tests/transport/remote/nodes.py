@@ -10,7 +10,7 @@ from typing import Any
 from aiostorm.actors import Actor, ActorSystem, Ref, Terminated
 from aiostorm.transport import LinkTimings, Node
 
-from .parts import MemoryNetwork, SeededRng
+from ..parts import MemoryNetwork, SeededRng
 
 
 class Life:

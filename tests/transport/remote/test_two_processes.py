@@ -36,7 +36,7 @@ async def far_process() -> AsyncIterator[tuple[Child, str]]:
         if not started.done():
             started.set_result(line.text)
 
-    child = await PythonSpawner("tests.transport.far_node", printed).spawn("far", [])
+    child = await PythonSpawner("tests.transport.remote.far_node", printed).spawn("far", [])
     try:
         async with asyncio.timeout(60):
             address = await started

@@ -110,7 +110,7 @@ def test_an_end_that_is_wrong_is_refused_by_the_other(wrong: dict[str, object], 
     dialler, acceptor = ends(right, wrong)
     assert shake(dialler, acceptor) == "dialler"
     assert dialler.peer is None
-    # A dialler that proves nothing right, and goes on whatever it receives, is refused at the last step, for its reason.
+    # A dialler whose proofs are wrong, and that goes on in any case, is refused at the last step, for its reason.
     dialler, acceptor = ends(wrong, right)
     acceptor.receive(dialler.last)
     with pytest.raises(AuthenticationError, match=what):

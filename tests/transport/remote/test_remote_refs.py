@@ -27,8 +27,8 @@ from aiostorm.transport import (
     UnsendableError,
 )
 
+from ..parts import MemoryNetwork
 from .nodes import Echo, Life, Slow, Watcher, two
-from .parts import MemoryNetwork
 
 
 async def test_ask_and_tell(sim_clock: SimClock) -> None:

@@ -19,8 +19,8 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.remote.notes import ASK, ENDED, OPEN, TAKEN, TELL, ask_note, note, pack_key, taken_note
 
+from ..parts import MemoryConnection, MemoryNetwork
 from .nodes import Echo, Life, Slow, two
-from .parts import MemoryConnection, MemoryNetwork
 
 log = logging.getLogger("aiostorm.transport")
 

@@ -24,8 +24,8 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.net.authentication import HELLO, REFUSED, STEPS
 
-from ..simulation.worlds import in_world
-from .parts import MemoryNetwork, SeededRng
+from ...simulation.worlds import in_world
+from ..parts import MemoryNetwork, SeededRng
 
 OURS = Credentials("storm-1", Secret(bytes(range(32))))
 OTHER = Credentials("storm-1", Secret(bytes(32)))
