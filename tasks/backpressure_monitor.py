@@ -65,7 +65,7 @@ class BackpressureMonitor(Actor):
         """Apply other settings at once. If backpressure is off now, no spout of this process waits any more."""
         self._settings = settings
         for bolt in self._bolts:
-            bolt.update(settings)
+            bolt.sampling.update(settings)
         self._switch_spouts()
         ticks = self._timer is not None and self._timer.active
         if self._timer is not None:
@@ -101,15 +101,15 @@ class BackpressureMonitor(Actor):
         moves = self._moves(now_s)
         if now_s - self._last_s >= max(STILL_S, self._settings.lease_s):
             self._release_all(now_s)
-        bolts = tuple(bolt.sample(now_s) for bolt in self._bolts if bolt.ready.done())
+        bolts = tuple(bolt.sampling.sample(now_s) for bolt in self._bolts if bolt.ready.done())
         for spout in self._spouts:
             if spout.pace.expire(now_s):
                 log.warning("%s is no longer paced: no order from the topology master for a whole lease", spout.name)
                 spout.wake()
         self._report(now_s, bolts)
-        if not (moves or any(bolt.sampler.high for bolt in self._bolts)) and self._is_idle:
+        if not (moves or any(bolt.sampling.sampler.high for bolt in self._bolts)) and self._is_idle:
             for bolt in self._bolts:
-                bolt.sampler.forget()
+                bolt.sampling.sampler.forget()
             self._moved = -1
             self._env.sampling = False
         else:
@@ -134,7 +134,7 @@ class BackpressureMonitor(Actor):
 
     def _release_all(self, now_s: float) -> None:
         for bolt in self._bolts:
-            bolt.sampler.forget()
+            bolt.sampling.sampler.forget()
         for spout in self._spouts:
             spout.pace.release(now_s)
             spout.wake()
@@ -143,4 +143,4 @@ class BackpressureMonitor(Actor):
     def _is_idle(self) -> bool:
         """Is no spout paced, and no bolt flagged?"""
         paced = any(spout.pace.wait_us or spout.pace.has_order for spout in self._spouts)
-        return not (paced or any(bolt.sampler.flagged for bolt in self._bolts))
+        return not (paced or any(bolt.sampling.sampler.flagged for bolt in self._bolts))

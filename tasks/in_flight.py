@@ -1,7 +1,8 @@
-"""InFlight: segments with rows that a rich bolt has received and has neither acked nor failed."""
+"""What a bolt task has in hand: segments that it has taken from its mailbox, and rows that the bolt has not settled."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from ..topology import Segment
@@ -9,8 +10,25 @@ from ..topology import Segment
 _FIRST_SWEEP = 64
 
 
+class Taken:
+    """The segments that a task has taken and not executed. `start`: so many rows of the first are executed."""
+
+    __slots__ = ("segments", "start")
+
+    def __init__(self) -> None:
+        self.segments: deque[Segment] = deque()
+        self.start = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that are not executed."""
+        return sum(len(segment.items) for segment in self.segments) - self.start
+
+
 class InFlight:
-    """The segments in their order of arrival: when an instance fails, they fail in that order.
+    """Segments with rows that a rich bolt has received and has neither acked nor failed, in their order of arrival.
+
+    When an instance fails, they fail in that order.
 
     `watch` is called when something is held and no check is planned; its caller then calls `check` at even intervals.
     """

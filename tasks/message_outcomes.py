@@ -101,7 +101,7 @@ class MessageOutcomes:
                     self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
         if not self.handles_acks:
             return
-        if self._task.blocks or isinstance(self._spout, AckValueSpout):
+        if self._task.thread is not None or isinstance(self._spout, AckValueSpout):
             for settled in tree.settled():
                 arguments: tuple[Any, ...] = (settled.message_id,)
                 if isinstance(self._spout, AckValueSpout):

@@ -167,7 +167,7 @@ class SpoutTask(TaskActor):
             after_round=self.system.dispatcher.after_round,
         )
         given: Any = self._collector
-        if self._thread is not None:
+        if self.thread is not None:
             loop = asyncio.get_running_loop()
             given = ThreadedSpoutCollector(self._collector, self.emitter, loop, self._arrived)
             self._threaded = ThreadedTurns(self, component, given, self._turn_s)

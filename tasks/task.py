@@ -67,7 +67,10 @@ class FailPending:
 
 
 class TaskActor(Actor):
-    """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time."""
+    """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time.
+
+    `thread`: in which user methods of a blocking component run; None: they run in the event loop.
+    """
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         self.env = env
@@ -106,7 +109,7 @@ class TaskActor(Actor):
         self.hook_calls: HookCalls | None = None
         self.component: Component | None = None
         self._progress_failed: Component | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self.thread: ThreadPoolExecutor | None = None
 
     # -- read by the cluster -----------------------------------------------------------------------------------------
 
@@ -166,9 +169,9 @@ class TaskActor(Actor):
         if self.component is not None:
             self.counters.restarts += 1
         self.component = component = self.spec.create()
-        if component.blocking and self._thread is None:
+        if component.blocking and self.thread is None:
             name = f"aiostorm-{self.task.component}[{self.task.task_id}]"
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+            self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.hooks = [hook() for hook in load_hooks(self.config)]
         if self.config.debug:
             self.hooks.append(DebugHook())
@@ -237,7 +240,7 @@ class TaskActor(Actor):
 
     async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a user method: in the task's thread if the component blocks, else here; awaited if it is async."""
-        if self._thread is not None:
+        if self.thread is not None:
             return await self.in_thread(lambda: method(*arguments))
         try:
             result = method(*arguments)
@@ -267,14 +270,9 @@ class TaskActor(Actor):
         except USER_ERRORS as error:
             self.report(where, user_error(error))
 
-    @property
-    def blocks(self) -> bool:
-        """Do user methods run in the task's thread?"""
-        return self._thread is not None
-
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run blocking work in the task's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _contained, work)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, _contained, work)
 
     def report(self, where: str, error: BaseException, tup: object | None = None) -> None:
         """Report an error in user code."""
@@ -343,9 +341,9 @@ class TaskActor(Actor):
         return self.failure(error)
 
     def _end_thread(self) -> None:
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
-            self._thread = None
+        if self.thread is not None:
+            self.thread.shutdown(wait=False, cancel_futures=True)
+            self.thread = None
 
 
 def _contained(work: Callable[[], Any]) -> Any:

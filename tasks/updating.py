@@ -30,7 +30,7 @@ def update_spout(task: SpoutTask, config: Config) -> None:
 def update_bolt(task: BoltTask, config: Config) -> None:
     """Give a bolt task its new settings."""
     before, task.config = task.config, config
-    task.set_limits(config)
+    task.failures.set_limits(config)
     if config.tick_tuple_freq_s != before.tick_tuple_freq_s and task.ready.done():
         task.begin_ticks()
     if config.debug != before.debug:
@@ -42,16 +42,17 @@ def _watch(task: BoltTask) -> None:
     if not task.log_activity(wanted=task.config.debug):
         return
     hooks, component, task_id = task.hook_calls, task.component, task.task.task_id
-    collector = task._collectors[0]
+    collector = task.collectors[0]
     if not isinstance(collector, BoltTaskCollector):
         raise TypeError(f"the first collector of {task.name} is {collector!r}")
     if isinstance(component, FunctionBolt) and not component.arrow:
         report = partial(task.report, "report_error")
-        tools = Tools(task.emitter, task.outbox, report, task._suspend, task._fail_row, task._fail_segment, hooks)
-        task._executor = choose_executor(component, tools, collector, task._collectors, task_id)
+        fails = (task.failures.fail_row, task.failures.fail_segment)
+        tools = Tools(task.emitter, task.outbox, report, task.turns.suspend, *fails, hooks)
+        task.turns.use(choose_executor(component, tools, collector, task.collectors, task_id))
         return
-    task._executor.use_hooks(hooks)
-    if task._executor.hold_open:
+    task.turns.executor.use_hooks(hooks)
+    if task.turns.executor.hold_open:
         collector.on_ack(None if hooks is None else partial(_acked, hooks, task_id))
 
 

@@ -124,10 +124,10 @@ async def test_windows_would_wait_for_ever_without_the_request_for_watermarks(mo
 
 def timed(workers: Workers) -> list[Any]:
     return [
-        task._time
+        task.time.driver
         for worker in workers.living.values()
         for task in worker.task_set.tasks.bolts
-        if task._time is not None
+        if task.time.driver is not None
     ]
 
 
@@ -160,7 +160,7 @@ async def test_a_restarted_worker_gets_the_time_of_its_streams() -> None:
         found = [task for worker in workers.living.values() for task in worker.task_set.tasks.bolts]
         stay = {task for task, name in workers.placement.items() if name == "w0"}
         return [
-            {source: ms for source, ms in task._time.keeper.by_input().items() if source in stay}
+            {source: ms for source, ms in task.time.driver.keeper.by_input().items() if source in stay}
             for task in found
             if task.task.component == "windows"
         ]

@@ -175,8 +175,7 @@ async def _rates(
 def _held(running: RunningTopology, index: int) -> int:
     """Rows that a task has and has not executed."""
     (task,) = [bolt for bolt in running._task_set.tasks.bolts if bolt.task.index == index]
-    in_hand = sum(len(segment) for segment in task._inbox) - task._start + task._running
-    return int(task._box.fill + in_hand)
+    return int(task.box.fill + task.taken.rows + task.turns.running)
 
 
 def ratios(cell: Cell, seeds: Iterable[int], seconds: int, pending: int | None = None) -> list[float]:

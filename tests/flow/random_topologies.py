@@ -400,8 +400,9 @@ async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -
         model.over = True
         await asyncio.sleep(100)
         for task in running._task_set.tasks.bolts:
-            if task._open_turn is not None or task._raised is not None or task._working:
-                model.problems.append(f"{task.name}: {task._open_turn=} {task._raised=} {task._working=}")
+            steps, working = task.steps, task.turns.working
+            if steps.open_turn is not None or steps.raised is not None or working:
+                model.problems.append(f"{task.name}: {steps.open_turn=} {steps.raised=} {working=}")
     left = asyncio.all_tasks() - tasks_before
     assert not left, f"leaked: {left}"
     assert not model.problems, "\n".join([f"seed {seed}:", *model.problems[:20]])

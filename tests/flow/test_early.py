@@ -69,7 +69,7 @@ async def test_a_window_that_waits_for_the_next_row_has_no_wakeup() -> None:
         await asyncio.sleep(3)
         assert len(rig.sink.values) == 1
         [task] = [task for task in running._task_set.tasks.bolts if task.task.component == "windows"]
-        assert task._wakeup is None or not task._wakeup.active
+        assert task.time.wakeup is None or not task.time.wakeup.active
 
 
 class Alerts(WindowedBolt):

@@ -130,7 +130,7 @@ async def test_bolts_have_no_timer_without_new_rows(cluster: LocalCluster) -> No
     await asyncio.sleep(200)  # they are idle by now, all of them
     assert running.metrics()["windows"].live_windows == 1
     bolts = [task for task in running._task_set.tasks.bolts if task.task.component in ("windows", "between")]
-    assert all(task._wakeup is None for task in bolts)
+    assert all(task.time.wakeup is None for task in bolts)
 
 
 async def test_a_row_beyond_the_limit_of_states_fails_alone(cluster: LocalCluster) -> None:

@@ -100,11 +100,11 @@ async def test_a_kill_that_comes_between_an_error_and_its_report_to_the_guardian
     running = await local_cluster.submit("t", line(Numbers(1), raises=Raises))
     await raised.wait()
     (task,) = running._task_set.tasks.bolts
-    assert task._raised is not None
+    assert task.steps.raised is not None
     assert not task.is_idle
     running._task_set.abort()
     await running.kill(0)
-    assert task._raised is None
+    assert task.steps.raised is None
     assert [report.error for report in running.errors()] == ["LookupError"]
 
 

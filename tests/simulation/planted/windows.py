@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from aiostorm.tasks import BoltTask
+from aiostorm.tasks.bolt_time import BoltTime
 from aiostorm.tasks.emit.emit_buffer import EmitBuffer
 from aiostorm.tasks.emit.spout_collector import SpoutTaskCollector
 from aiostorm.tasks.event_time.driver import EventTimeDriver
@@ -16,7 +16,6 @@ from aiostorm.tasks.event_time.watermark_emitter import WatermarkEmitter
 from aiostorm.tasks.execute.buffered_executor import BufferedExecutor
 from aiostorm.tasks.execute.window_executor import WindowExecutor
 from aiostorm.tasks.in_flight import InFlight
-from aiostorm.tasks.timed_task import EventTimeTask
 from aiostorm.topology import Segment
 from aiostorm.windows import HashJoin, Watermarks, WatermarkTracker, Window
 from aiostorm.windows.firing import Firing
@@ -53,7 +52,7 @@ def a_watermark_goes_back() -> Iterator[None]:
 @contextlib.contextmanager
 def event_time_sets_no_timers() -> Iterator[None]:
     """Time is looked at when something comes."""
-    with replaced(EventTimeTask, "settle_time", lambda self, time: (time.advance_watermark(), time.settled())):
+    with replaced(BoltTime, "advance", lambda self, driver: (driver.advance_watermark(), driver.settled())):
         yield
 
 
@@ -176,14 +175,7 @@ def kept_tuples_are_not_failed() -> Iterator[None]:
 @contextlib.contextmanager
 def a_new_instance_sets_no_timer_until_a_row_comes() -> Iterator[None]:
     """Ours: the simulation found it. The wakeup ends with the previous instance."""
-    real = BoltTask.started
-
-    async def started(self: BoltTask) -> None:
-        with replaced(self, "settle_time", lambda time: None):
-            await real(self)
-        del self.settle_time
-
-    with replaced(BoltTask, "started", started):
+    with replaced(BoltTime, "begin", lambda self: None):
         yield
 
 

@@ -132,13 +132,13 @@ class Watch:
                     self.world.problem(f"the mailbox of {component}[{task}] holds {box.fill} of {box.capacity}")
         for bolt in self.bolts:
             self._look_at_mailbox(bolt, now_s)
-            works = bool(bolt._working or bolt._inbox or bolt._box.fill)
+            works = bool(bolt.turns.working or bolt.taken.segments or bolt.box.fill)
             if works:
                 self.scene.progress_s[bolt.task.component] = now_s
             rested_s = self.rested_s.setdefault(bolt.task.task_id, now_s)
             if not works:
                 self.rested_s[bolt.task.task_id] = now_s
-            if bolt.sampler.flagged or now_s - rested_s > self.lease_s:
+            if bolt.sampling.sampler.flagged or now_s - rested_s > self.lease_s:
                 self.cause_s[bolt.task.component] = now_s
         self.progress.look()
         unharmed = now_s - self.mailboxes.harmed_s > 2 * self.lease_s + 2 * self.period_s
@@ -153,7 +153,7 @@ class Watch:
         self.throttled = self.throttled or view.state == "THROTTLED"
 
     def _look_at_mailbox(self, bolt: BoltTask, now_s: float) -> None:
-        component, fill, target_s = bolt.task.component, bolt._box.fill, self.settings.target_s
+        component, fill, target_s = bolt.task.component, bolt.box.fill, self.settings.target_s
         before, self.held[bolt.task.task_id] = self.held.get(bolt.task.task_id, fill), fill
         load = self.scene.loads.get(component)
         if not target_s or load is None or bolt.task.index not in load.slow or component in self.scene.overfilled:
@@ -214,11 +214,12 @@ class Watch:
     def _look_for_answers(self, now_s: float, unharmed: bool) -> None:
         for component, spouts in self.fed_by.items():
             tasks = [bolt for bolt in self.bolts if bolt.task.component == component]
-            blocked = sum(bolt.sampler.flagged and bolt.sampler.verdict is PressureVerdict.BLOCKED for bolt in tasks)
+            samplers = [bolt.sampling.sampler for bolt in tasks]
+            blocked = sum(sampler.flagged and sampler.verdict is PressureVerdict.BLOCKED for sampler in samplers)
             free = [s for s in self.spouts if s.task.component in spouts and s.active and not s.pace.wait_us]
-            judged = sum(bolt.sampler.step for bolt in tasks if bolt.sampler.verdict is PressureVerdict.BLOCKED)
+            judged = sum(sampler.step for sampler in samplers if sampler.verdict is PressureVerdict.BLOCKED)
             before, times = self.blocked[component]
-            stays = any(bolt.sampler.flagged and bolt.sampler.blocks > 1 for bolt in tasks)
+            stays = any(sampler.flagged and sampler.blocks > 1 for sampler in samplers)
             enough = stays or blocked == len(tasks) or blocked / len(tasks) > self.settings.ratio
             if not blocked or not enough or not unharmed or not free:
                 self.well_s[component] = now_s
@@ -237,7 +238,7 @@ class Watch:
         for component, observed in self.fills.items():
             flagged = [b for b in self.bolts if b.sampler.flagged and b.task.component in self.feeds[component]]
             shares = [self._fill(bolt) for bolt in flagged]
-            large = all(bolt._box.limit >= 20 for bolt in flagged)  # of few, a fill is chance
+            large = all(bolt.box.limit >= 20 for bolt in flagged)  # of few, a fill is chance
             observed.append((min(shares), max(shares)) if shares and large else None)
             if not unharmed or len(observed) < 3 * LOOKS + 1 or None in observed:
                 continue
@@ -268,11 +269,11 @@ class Watch:
             if spout.pace.wait_us:
                 return f"{spout.task.component}[{spout.task.task_id}] waits {spout.pace.wait_us} us for a tuple"
         for bolt in self.bolts:
-            if bolt.sampler.flagged:
-                return f"{bolt.task.component}[{bolt.task.task_id}] is flagged: {bolt.sampler.verdict.value}"
+            if bolt.sampling.sampler.flagged:
+                return f"{bolt.task.component}[{bolt.task.task_id}] is flagged: {bolt.sampling.sampler.verdict.value}"
         state = self.running.backpressure().state
         return "" if state == "NORMAL" else f"it is {state}"
 
 
 def _share(bolt: BoltTask) -> float:
-    return (bolt._box.fill + sum(len(segment.items) for segment in bolt._inbox) - bolt._start) / bolt._box.limit
+    return (bolt.box.fill + bolt.taken.rows) / bolt.box.limit

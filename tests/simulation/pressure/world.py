@@ -245,7 +245,7 @@ class PressureWorkload:
         task_set = self.running._task_set
         self.world.trace.add(self.world.now_s, "fault", role, "dies")
         if role == "bolt":
-            flagged = [bolt for bolt in watch.bolts if bolt.sampler.flagged] or watch.bolts
+            flagged = [bolt for bolt in watch.bolts if bolt.sampling.sampler.flagged] or watch.bolts
             self.scene.doomed.add(self.chance.choice(flagged).task.task_id)
             return
         if role == "monitor":

@@ -74,11 +74,11 @@ class WindowsProgress:
 
     def _marks(self, worker: Worker) -> Iterator[Stall]:
         for task in worker.timed:
-            keeper = task._keeper
+            keeper = task.time.keeper
             if (
                 not isinstance(keeper, WatchedTracker)
                 or task.outbox.blocked
-                or (task._time is not None and task._time.firing)
+                or (task.time.driver is not None and task.time.driver.firing)
             ):
                 continue
             due, now = due_of(keeper), keeper.watermark

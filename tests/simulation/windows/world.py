@@ -116,7 +116,7 @@ class Worker(Program):
     @property
     def timed(self) -> Iterator[BoltTask]:
         """Its bolt tasks that receive watermarks."""
-        return (task for task in self.task_set.tasks.bolts if task._keeper is not None)
+        return (task for task in self.task_set.tasks.bolts if task.time.keeper is not None)
 
 
 class WindowsWorkload:
@@ -254,7 +254,7 @@ class WindowsWorkload:
 
     def _open(self, task: BoltTask) -> Iterator[str]:
         """What a task has still to do about time."""
-        keeper, time = task._keeper, task._time
+        keeper, time = task.time.keeper, task.time.driver
         name = f"{task.task.component}[{task.task.task_id}]"
         if keeper is None or time is None:
             return
@@ -270,7 +270,7 @@ class WindowsWorkload:
         if isinstance(machine, Watched) and machine.due:
             yield f"{name} has {len(machine.due)} windows that are due"
         # (Windows by a clock that was put back wait until it is as late again.)
-        if task._wakeup is not None and task._wakeup.active and (self.shape.ends or not self.shape.by_clock):
+        if task.time.wakeup is not None and task.time.wakeup.active and (self.shape.ends or not self.shape.by_clock):
             yield f"{name} has an wakeup"
 
     def check(self) -> Iterator[str]:
@@ -311,7 +311,7 @@ class WindowsWorkload:
 
     def _look_at(self, worker: Worker) -> None:
         for task in worker.timed:
-            time = task._time
+            time = task.time.driver
             if time is None or task.outbox.blocked or time.firing:  # it waits for capacity
                 continue
             next_ms, now_ms = time.keeper.next_ms, time.now_ms()

@@ -1,0 +1,193 @@
+"""Bolt time: the event time of a bolt task: the watermarks that it receives, and the windows that wait for them.
+
+    mailbox ─► rows, rows, watermark ─► advance ─► windows are due? the next turns fire them ─► wakeup, for the rest
+
+1. A watermark is handled in its place among the rows.
+2. There is one wakeup at most; it is set for the first moment at which something changes without input.
+3. A task in a worker that was restarted asks its input tasks for their watermarks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import replace
+from typing import Any, Final
+
+from ..actors import Timer
+from ..metrics import TimeMetrics
+from ..topology import WATERMARK_STREAM, Segment
+from ..windows import WatermarkTracker, WindowBolt
+from .emit.collectors import BoltTaskCollector
+from .event_time.driver import EventTimeDriver
+from .event_time.time_messages import WatermarkRequest
+from .execute.base import Executor, Tools
+from .execute.windowing import make_keeper, pass_through_driver, window_executor
+from .task import TaskActor
+
+log = logging.getLogger("aiostorm.tasks")
+
+WAKEUP: Final = object()
+"""The message of the wakeup's timer."""
+
+HELD_UP_MS: Final = 1_000
+"""After a longer turn, or a longer delay of a wakeup, the task counts as held up."""
+
+
+class BoltTime:
+    """The event time of one bolt task. `driver`: of the present instance; None: the task handles no event time.
+
+    `keeper`: outlives the instances.
+    """
+
+    __slots__ = ("_has_dropped", "_held_ms", "_task", "_wakeup_s", "driver", "keeper", "wakeup")
+
+    def __init__(self, task: TaskActor) -> None:
+        self.driver: EventTimeDriver | None = None
+        self.keeper: WatermarkTracker | None = None
+        self.wakeup: Timer | None = None
+        self._wakeup_s = 0.0
+        self._held_ms: int | None = None  # since when its targets have blocked the task
+        self._has_dropped = False
+        self._task = task
+
+    @property
+    def firing(self) -> bool:
+        """Are there windows to fire?"""
+        return self.driver is not None and self.driver.firing
+
+    def metrics(self) -> TimeMetrics | None:
+        """How far event time is."""
+        if self.driver is None:
+            return None
+        found = self.driver.metrics()
+        return replace(found, live=0) if self._has_dropped else found  # the open windows are counted as dropped
+
+    def window_executor(self, component: WindowBolt, tools: Tools, collector: BoltTaskCollector) -> Executor:
+        """The executor of a bolt with windows."""
+        keeper = self._keep_time(component, tools)
+        assert keeper is not None  # noqa: S101 - for the type checker: a bolt with windows has one
+        task, before = self._task, self.driver
+        executor = window_executor(component, tools, collector, task.env, task.task, task.config, keeper)
+        self.driver = executor
+        if before is not None and before.held and not before.buffered:
+            task.counters.dropped_windows += before.held
+            log.warning(
+                "%s was restarted: what %s held is lost with the instance that failed",
+                task.name,
+                _count(before.held, "open window"),
+            )
+        return executor
+
+    def pass_through(self, component: Any, tools: Tools) -> None:
+        """For a bolt without windows."""
+        task = self._task
+        self.driver = pass_through_driver(tools, task.env, task.task, self._keep_time(component, tools))
+
+    def after_turn(self, driver: EventTimeDriver, begun_ms: int) -> None:
+        """Rows were taken, or windows fired."""
+        used_ms = driver.now_ms() - begun_ms
+        if used_ms > HELD_UP_MS:
+            driver.skip(used_ms)
+            if self._held_ms is not None:
+                self._held_ms = driver.now_ms()  # the turn's time must not be skipped twice
+        if driver.unsettled:
+            self.advance(driver)
+
+    async def fire(self, driver: EventTimeDriver, most: int) -> None:
+        """A turn of firing windows."""
+        stopwatch = self._task.env.clock.stopwatch
+        begun_s = stopwatch()
+        await driver.fire(most)
+        self._task.counters.execute_s += stopwatch() - begun_s
+
+    def advance(self, driver: EventTimeDriver) -> None:
+        """After a turn or a wakeup: advance the watermark, and set the next wakeup."""
+        driver.advance_watermark()
+        wait_ms = driver.settled()
+        if wait_ms is None:
+            return
+        at_s = self._task.env.clock.monotonic() + wait_ms / 1000
+        if self.wakeup is not None and self.wakeup.active:
+            if self._wakeup_s <= at_s:  # it comes first, and is then set anew
+                return
+            self.wakeup.cancel()
+        self.wakeup, self._wakeup_s = self._task.after(wait_ms / 1000, WAKEUP), at_s
+
+    def begin(self) -> None:
+        """A new instance: the wakeup of the one before ended with that."""
+        if self.driver is not None:
+            self.advance(self.driver)
+
+    def on_wakeup(self) -> None:
+        """The wakeup has fired."""
+        self.wakeup = None
+        driver, task = self.driver, self._task
+        if driver is None or task.outbox.blocked:  # then `unblocked` sets it again
+            return
+        late_ms = int((task.env.clock.monotonic() - self._wakeup_s) * 1000)
+        if late_ms > HELD_UP_MS:
+            driver.skip(late_ms)
+        self.advance(driver)
+        task.emitter.flush()
+
+    def blocked(self) -> None:
+        """Segments begin to wait for their targets."""
+        if self.driver is not None:
+            self._held_ms = self.driver.now_ms()
+
+    def unblocked(self) -> None:
+        """Nothing waits any more; or a target has ended, and other rows still wait."""
+        driver, task = self.driver, self._task
+        if driver is None or task.outbox.blocked:
+            return
+        if self._held_ms is not None:
+            driver.skip(driver.now_ms() - self._held_ms)
+            self._held_ms = None
+        if self.wakeup is None:
+            self.wakeup, self._wakeup_s = task.after(0, WAKEUP), task.env.clock.monotonic()
+
+    def on_watermarks(self, driver: EventTimeDriver, segment: Segment) -> None:
+        """Handle a segment of watermarks."""
+        for watermark_ms in segment.items:
+            if type(watermark_ms) is int:
+                driver.on_watermark(segment.origin.task, watermark_ms)
+
+    def up_to_watermark(self, driver: EventTimeDriver, taken: deque[Segment]) -> list[Segment]:
+        """Take the segments up to the next watermark; watermarks before them are handled."""
+        segments = list[Segment]()
+        while taken and taken[0].origin.stream == WATERMARK_STREAM and not driver.firing:
+            self.on_watermarks(driver, taken.popleft())
+        while taken and taken[0].origin.stream != WATERMARK_STREAM and not driver.firing:
+            segments.append(taken.popleft())
+        return segments
+
+    def report_dropped(self) -> None:
+        """The task ends: count and log what was in windows that have not fired."""
+        driver, counters, name = self.driver, self._task.counters, self._task.name
+        if driver is None or not driver.held or self._has_dropped:
+            return
+        held, self._has_dropped = driver.held, True
+        if driver.buffered:
+            counters.dropped_tuples += held
+            log.warning(
+                "%s ended with %s in windows that have not fired: they are not acked", name, _count(held, "tuple")
+            )
+        else:
+            counters.dropped_windows += held
+            text = "%s ended with %s that have not fired: their rows were acked and are not sent again"
+            log.warning(text, name, _count(held, "open window"))
+
+    def _keep_time(self, component: Any, tools: Tools) -> WatermarkTracker | None:
+        if self.keeper is None:
+            env, task = self._task.env, self._task.task
+            self.keeper = make_keeper(env, task, component, self._task.config, tools.report)
+            if self.keeper is not None and env.remote:
+                # In one process all start together. A restarted worker has lost what its inputs sent before.
+                for source in env.time_inputs(task.component):
+                    env.mailbox_of(task.task_id, source).post(WatermarkRequest(task.task_id))
+        return self.keeper
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
