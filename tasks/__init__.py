@@ -2,8 +2,8 @@
 
 from .backpressure_monitor import BackpressureMonitor
 from .bolt_task import BoltTask
+from .emit.following import TimeReader
 from .environment import Environment, Wire, direct
-from .event_time.following import TimeReader
 from .event_time.time_messages import TIME_MESSAGES
 from .exits import Exits
 from .hooks import load_hooks

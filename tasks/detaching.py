@@ -71,18 +71,18 @@ class Detacher:
         Not for a task whose thread executes: it may be emitting. `inbox`: segments that the task has taken and not
         executed, except the first `start` rows; `box`: segments still in its mailbox.
         """
-        emitter, ids = self._emitter, self._ids
-        emitter.seal_emit_buffers()  # children of the rows in hand go in the same message as their edges
-        hand, reached, found = emitter.in_hand or (), executor.reached(), False
+        emitter, acks, ids = self._emitter, self._emitter.acks, self._ids
+        emitter.seal()  # children of the rows in hand go in the same message as their edges
+        hand, reached, found = acks.in_hand or (), executor.reached(), False
         for segment in hand:
             if reached is not None:
-                found |= emitter.detach(segment, ids, 0 if executor.hold_open else reached)
+                found |= acks.detach(segment, ids, 0 if executor.hold_open else reached)
         for segment in inbox:
             if segment not in hand:
-                found |= emitter.detach(segment, ids, 0 if executor.hold_open else start)
+                found |= acks.detach(segment, ids, 0 if executor.hold_open else start)
             start = 0
         for segment in box:
-            found |= emitter.detach(segment, ids)
+            found |= acks.detach(segment, ids)
         emitter.flush()
         executor.refresh()
         return found
@@ -99,7 +99,7 @@ class Detacher:
         while waiting and waiting[0][0] <= until_s:
             segment = waiting.popleft()[1]
             if can_detach(segment):
-                if self._emitter.detach(segment, self._ids):
+                if self._emitter.acks.detach(segment, self._ids):
                     found = True
                 else:
                     stay.append(segment)  # too much for one message: retried with the next

@@ -109,7 +109,7 @@ class Failures:
             task.report("execute", error, tup)
         if segment.root or segment.lineage is not None:
             failure = task.failure(error)
-            task.emitter.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
+            task.acks.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
         if task.hook_calls is not None and task.turns.executor.hold_open:
             task.hook_calls.call("bolt_fail", tup, task.task.task_id)
 
@@ -123,14 +123,14 @@ class Failures:
         task.counters.failed += len(segment.items)
         if not isinstance(error, str | None):
             task.report("execute", error, TupleBatch([segment]))
-        task.emitter.failures += [(*message, task.failure(error)) for message in segment.messages]
+        task.acks.failures += [(*message, task.failure(error)) for message in segment.messages]
 
     def unreadable(self, segment: Segment, error: ColumnsError) -> int:
         """A bolt that takes rows received columns that cannot be made rows: all fail. How many."""
         self.fail_segment(segment, error)
         if self._task.turns.executor.hold_open:
             segment.open = 0
-            self._task.emitter.done(segment)
+            self._task.acks.done(segment)
         return len(segment.items)
 
     def rich_failed(self, segment: Segment, start: int, stop: int, error: RowFailedError) -> None:
@@ -144,7 +144,7 @@ class Failures:
         task.counters.executed += done - start
         if mark_done(segment, error.offset):
             self.fail_row(segment, error.offset, cause)
-            task.emitter.settled(segment, error.offset)
+            task.acks.settled(segment, error.offset)
         else:
             task.report("execute", cause, segment.tuple_at(error.offset))
         self.fail_held(cause, keep=segment if done < len(segment.items) else None, below=error.offset)
@@ -160,16 +160,16 @@ class Failures:
 
         Of `keep` it has received only the rows before `below`: the others are for the next instance.
         """
-        emitter = self._task.emitter
+        acks = self._task.acks
         failure = f"held by an instance that failed: {describe(error)}"
         for segment in self.held.take_open():  # only open ones: an edge that is done twice would be open again
             for offset in range(below if segment is keep else len(segment.items)):
                 if mark_done(segment, offset):
                     self.fail_row(segment, offset, failure)
-                    emitter.settled(segment, offset)
+                    acks.settled(segment, offset)
         if keep is not None:
             self.held.add((keep,))
-            emitter.withhold(keep)
+            acks.withhold(keep)
 
     def _not_received(self) -> tuple[Segment | None, int]:
         """The segment that was executed in part, and how far."""

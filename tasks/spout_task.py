@@ -33,8 +33,8 @@ from .drive import USER_ERRORS, finish, pause, user_error
 from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
+from .emit.watermarks import EndOfStream
 from .environment import Environment
-from .event_time.end_of_stream import EndOfStream
 from .event_time.time_messages import WatermarkRequest
 from .expiry import Expiry
 from .generator_spout import ChunkTurns, GeneratorSpout

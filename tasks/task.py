@@ -32,12 +32,15 @@ from ..topology import (
     TopologyContext,
 )
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
-from .emit.checking import emitter_class
+from .emit.ack_batch import AckBatch
+from .emit.checking import check_rows
+from .emit.emit_buffer import OutStreams
+from .emit.emitter import Emitter
+from .emit.following import follow
 from .emit.outbox import Outbox
 from .emit.stamping import StampingEmitter
+from .emit.watermarks import WatermarkEmitter
 from .environment import Environment
-from .event_time.following import follow
-from .event_time.watermark_emitter import WatermarkEmitter
 from .exits import UserExitError
 from .hints import hint
 from .hooks import DebugHook, HookCalls, load_hooks
@@ -83,22 +86,19 @@ class TaskActor(Actor):
         ids = env.ids()
         mailbox_of = partial(env.mailbox_of, task.task_id)
         self.outbox = Outbox(self._on_unblock, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
-        checked = env.config.testing_always_try_serialize
-        self.emitter = emitter_class(stamped=env.plan.time.stamped, checked=checked)(
-            self.name,
-            env.out_streams(task, spec, config, self.outbox),
-            ids,
-            env.ackers(task),
-            self.counters,
-            self._refused,
+        self.acks = AckBatch(env.ackers(task))
+        streams = OutStreams(self.name, env.out_streams(task, spec, config, self.outbox))
+        self.emitter = (StampingEmitter if env.plan.time.stamped else Emitter)(
+            streams, ids, self.acks, self.counters, self._refused, spread=bool(env.remote)
         )
-        self.emitter.spread = bool(env.remote)
+        if env.config.testing_always_try_serialize:
+            check_rows(self.emitter)
         self.stamps: StampingEmitter | None = None
         if isinstance(self.emitter, StampingEmitter):
             self.stamps = self.emitter
             self.stamps.begin(lambda: int(env.clock.now() * 1000))
         self.watermarks = self.emitter.watermarks = WatermarkEmitter(
-            self.emitter,
+            self.name,
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
             self.outbox.outlets,
             env.watermark_receivers(task.component),
@@ -322,8 +322,8 @@ class TaskActor(Actor):
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: its messages fail, at once if their ackers still run."""
         failure = self.failure(f"the target task has ended: {error}")
-        self.emitter.failures += [(root, index, failure) for root, index in segment.messages]
-        self.emitter.done(segment)
+        self.acks.failures += [(root, index, failure) for root, index in segment.messages]
+        self.acks.done(segment)
 
     def _packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
         """A target in another worker takes a piece of rows that waited for several targets: pack it."""

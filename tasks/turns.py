@@ -105,11 +105,11 @@ class BoltTurns:
             if task.box.in_long_call:
                 task.long_call.turn_ended(idle=not (taken or task.box.has_data))
             emitter = task.emitter
-            emitter.in_hand = None
+            task.acks.in_hand = None
             if task.stamps is not None:
                 task.stamps.enter(None)
             if task.steps.in_step:  # the data first; the ackers are informed at the end of the round
-                emitter.seal_emit_buffers()
+                emitter.seal()
                 task.steps.after_round(self._post)
             elif task.thread is None or not is_cancelled():  # killed: the thread may still be emitting
                 self._detach_if_idle()
@@ -121,7 +121,7 @@ class BoltTurns:
         task = self._task
         if task.detacher.waiting:
             self._detach_if_idle()
-        task.emitter.post()
+        task.acks.post()
         time = task.time.driver
         if task.steps.raised is None and not (
             task.taken.segments or task.box.fill or (time is not None and time.firing)
@@ -131,7 +131,7 @@ class BoltTurns:
 
     async def _run_slices(self, executor: Executor) -> None:
         task, stopwatch, limit_s = self._task, self._stopwatch, self._turn_s
-        taken, time, emitter, counters = task.taken, task.time.driver, task.emitter, task.counters
+        taken, time, acks, counters = task.taken, task.time.driver, task.acks, task.counters
         segments = taken.segments
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
@@ -146,7 +146,7 @@ class BoltTurns:
             stop = start + self._slice
             if executor.hold_open:
                 task.failures.held.add((segment,))
-            emitter.in_hand = (segment,)
+            acks.in_hand = (segment,)
             if task.stamps is not None:
                 task.stamps.enter(segment.ingested_ms)
             # Advance before the rows are executed: after a failure the next instance continues behind them.
@@ -199,7 +199,7 @@ class BoltTurns:
         taken.start = 0
         if executor.hold_open:
             task.failures.held.add(segments)
-        task.emitter.in_hand = segments
+        task.acks.in_hand = segments
         if task.stamps is not None:
             task.stamps.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
         begun_s = self.begun_s = self._stopwatch()
@@ -236,24 +236,24 @@ class BoltTurns:
 
     def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
         task = self._task
-        counters, emitter, taken = task.counters, task.emitter, task.taken
+        counters, acks, taken = task.counters, task.acks, task.taken
         counters.executed += count
         if executor.hold_open:
             if task.failures.held.executed(segment):
-                emitter.withhold(segment)
+                acks.withhold(segment)
                 if not (taken.segments and taken.segments[0] is segment):  # to the end of the segment
                     task.detacher.executed(segment)
             return
         counters.acked += count - failed
         if segment.lineage is not None and type(segment.lineage) is Detached:
             partly = taken.start and taken.segments[0] is segment
-            emitter.executed(segment, taken.start if partly else len(segment))
+            acks.executed(segment, taken.start if partly else len(segment))
             return
         segment.open -= count
         if segment.open:
-            emitter.withhold(segment)
+            acks.withhold(segment)
         else:
-            emitter.done(segment)
+            acks.done(segment)
 
     def _interrupted(self, segments: list[Segment]) -> None:
         """The task was killed in the middle of these segments: they become dead letters."""
@@ -288,7 +288,7 @@ class BoltTurns:
     def _detach_if_idle(self) -> None:
         task = self._task
         if task.detacher.waiting and not (task.taken.segments or task.time.firing or task.box.has_data):
-            task.emitter.seal_emit_buffers()  # children of held rows: all edges go in one message
+            task.emitter.seal()  # children of held rows: all edges go in one message
             task.detacher.all()
 
     def may_detach_now(self) -> bool:

@@ -9,7 +9,7 @@
 3. Windows by count or by processing time know nothing about event time: they send only the end.
 4. Nothing is sent on an edge that closes a cycle.
 5. If windows use timestamps in the rows, a component that emits to them and sends no watermarks itself derives them
-   from these timestamps, and sends them to that window component only (tasks/event_time/following.py).
+   from these timestamps, and sends them to that window component only (tasks/emit/following.py).
 
 From: Flink, where sources emit watermarks; in JStorm only windowed bolts do, and bolts between drop them (depart).
 """

@@ -4,11 +4,11 @@ User code emits into collectors.py, spout_collector.py and threaded_collector.py
 emitter.py seals them at the end of a turn: the grouping splits them, each share becomes a segment, and ack_batch.py
 decides what is sent to the ackers (detached.py: rows that have left their tree; lineage.py: the messages of a row;
 kept_values.py: what a replay needs). outbox.py keeps what the target's mailbox has not taken, waiting.py and
-spreading.py rows that any of several targets may take, portions.py limits the rows of a turn. stamping.py and
-checking.py are special emitters.
+spreading.py rows that any of several targets may take, portions.py limits the rows of a turn. following.py finds
+watermarks in emitted rows, watermarks.py sends them. stamping.py and checking.py are special emitters.
 """
 
-from .checking import emitter_class
+from .checking import check_rows
 from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollector, TaskCollector, WindowCollector
 from .detached import Detached, can_detach
 from .emit_buffer import MANY, UNTRACKED, Direct, EmitBuffer, OutStream, Route, Split
@@ -45,7 +45,7 @@ __all__ = [
     "ThreadedSpoutCollector",
     "WindowCollector",
     "can_detach",
+    "check_rows",
     "emit_buffer_of",
-    "emitter_class",
     "mark_done",
 ]

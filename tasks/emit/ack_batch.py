@@ -28,14 +28,18 @@ from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 
 
 class AckBatch:
-    """The batch of one task. `xors`: root → edges made and done in this turn; `failures`: (root, index, failure)."""
+    """The batch of one task. `xors`: root → edges made and done in this turn; `failures`: (root, index, failure).
 
-    __slots__ = ("_ackers", "_detached", "_held", "_open", "_withheld", "failures", "resets", "xors")
+    `in_hand`: the segments that are being executed.
+    """
+
+    __slots__ = ("_ackers", "_detached", "_held", "_open", "_withheld", "failures", "in_hand", "resets", "xors")
 
     def __init__(self, ackers: Sequence[Inbox]) -> None:
         self.xors: dict[int, int] = {}
         self.failures: list[tuple[int, int, Any]] = []
         self.resets: list[int] = []
+        self.in_hand: Sequence[Segment] | None = None
         self._ackers = ackers
         self._detached: list[SubTree] = []
         self._held: set[Segment] = set()
@@ -103,7 +107,10 @@ class AckBatch:
                 self._open[root] = self._open.get(root, 0) + 1
 
     def post(self) -> None:
-        """Send the ackers what is due."""
+        """Send the ackers what is due. In the middle of a turn, the segments in hand are open."""
+        if self.in_hand is not None:
+            for segment in self.in_hand:
+                self.withhold(segment)
         if self._open:
             self._keep_back()
         if not (self.xors or self.failures or self.resets):

@@ -51,7 +51,7 @@ class TaskCollector:
         self.check_open()
         self._emitter.watermarks.check()
         self._before_watermark()
-        self._emitter.watermarks.send(to_ms(timestamp))
+        self._emitter.send_watermark(to_ms(timestamp))
 
     def _before_watermark(self) -> None:
         """What was emitted before the watermark is sent before it."""
@@ -63,7 +63,7 @@ class TaskCollector:
     def check_open(self) -> None:
         """EmitError once the task has ended (for the framework)."""
         if self.closed:
-            raise EmitError(f"{self._emitter.name} emits after it was closed: the tuple would be lost")
+            raise EmitError(f"{self._emitter.streams.name} emits after it was closed: the tuple would be lost")
 
 
 class BasicTaskCollector(TaskCollector):
@@ -119,7 +119,7 @@ class BasicTaskCollector(TaskCollector):
         """No tuple is being executed: an emit is an error."""
         self._emit_buffer = None
         self._segment = None
-        self._rows: Any = _Closed(self._emitter.name)
+        self._rows: Any = _Closed(self._emitter.streams.name)
         self._marks: list[Any] = []
 
     def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
@@ -138,7 +138,7 @@ class BasicTaskCollector(TaskCollector):
     def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
         """Emit a RecordBatch, anchored to the tuple being executed."""
         self.check_open()
-        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
         if self._emit_buffer is None:
             self._rows.append(batch)  # raises
             return
@@ -168,7 +168,7 @@ class BasicTaskCollector(TaskCollector):
 
     def _emit(self, values: Any, stream: str, task: int | None) -> None:
         self.check_open()
-        out, row = self._emitter.row(values, stream, direct_to=task)
+        out, row = self._emitter.streams.row(values, stream, direct_to=task)
         if self._emit_buffer is None:
             self._rows.append(row)  # raises
             return
@@ -212,7 +212,7 @@ class BoltTaskCollector(TaskCollector):
     ) -> None:
         """Emit a RecordBatch, as a child of its anchors."""
         self.check_open()
-        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
         root, mark = lineage_of(anchors)
         self._emitter.put_columns(root, out, task, rows.with_identity_of(None), mark)
         self._wake()
@@ -229,7 +229,7 @@ class BoltTaskCollector(TaskCollector):
             if self._on_ack is not None:
                 self._on_ack(tup)
             if not segment.open or segment.lineage is not None:
-                self._emitter.settled(segment, tup.offset)
+                self._emitter.acks.settled(segment, tup.offset)
             self._wake()
 
     def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
@@ -241,7 +241,7 @@ class BoltTaskCollector(TaskCollector):
         segment = tup.segment
         if mark_done(segment, tup.offset):
             self._fail(segment, tup.offset, error)
-            self._emitter.settled(segment, tup.offset)
+            self._emitter.acks.settled(segment, tup.offset)
             self._wake()
 
     def _ack_all(self, segment: Segment) -> None:
@@ -250,7 +250,7 @@ class BoltTaskCollector(TaskCollector):
                 self.ack(segment.tuple_at(offset))
             return
         self._emitter.counters.acked += settle_all(segment)
-        self._emitter.done(segment)
+        self._emitter.acks.done(segment)
         self._wake()
 
     def _fail_each(self, segment: Segment, error: BaseException | str | None) -> None:
@@ -260,12 +260,12 @@ class BoltTaskCollector(TaskCollector):
             return
         settle_all(segment)  # a batch of columns is one message
         self._fail_all(segment, error)
-        self._emitter.done(segment)
+        self._emitter.acks.done(segment)
         self._wake()
 
     def reset_timeout(self, tup: Tuple) -> None:
         """Restart the timeout of the tuple's trees."""
-        self._emitter.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
+        self._emitter.acks.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
         self._wake()
 
     def on_ack(self, hook: Callable[[Tuple], None] | None) -> None:
@@ -274,7 +274,7 @@ class BoltTaskCollector(TaskCollector):
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
-        out, row = self._emitter.row(values, stream, direct_to=task)
+        out, row = self._emitter.streams.row(values, stream, direct_to=task)
         root, mark = lineage_of(anchors)
         items, marks = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
@@ -293,7 +293,7 @@ class WindowCollector(BoltTaskCollector):
     def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
         """EmitError: the tuple may be in windows already."""
         raise EmitError(
-            f"{self._emitter.name} fails a tuple, but windows ack and fail their tuples themselves: "
+            f"{self._emitter.streams.name} fails a tuple, but windows ack and fail their tuples themselves: "
             "raise an exception in execute, and the tuple fails and is in no window"
         )
 
@@ -345,7 +345,7 @@ class BasicBatchCollector(TaskCollector):
     ) -> None:
         """Emit a RecordBatch, anchored to the batch being executed or to `anchors` (None: untracked)."""
         self.check_open()
-        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
         rows = rows.with_identity_of(self._given, out.origin.component, stream, self._emitted)
         self._emitted += 1
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
@@ -353,7 +353,7 @@ class BasicBatchCollector(TaskCollector):
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
-        out, row = self._emitter.row(values, stream, direct_to=task)
+        out, row = self._emitter.streams.row(values, stream, direct_to=task)
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         items, marks = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
@@ -365,7 +365,8 @@ class BasicBatchCollector(TaskCollector):
         items = list(rows)
         arity = out.arity
         if not all([type(row) is tuple and len(row) == arity for row in items]):  # noqa: C419 - faster
-            items = [self._emitter.row(row, stream)[1] for row in items]  # lists, or an error that names the row
+            checked = self._emitter.streams.row
+            items = [checked(row, stream)[1] for row in items]  # lists, or an error that names the row
         self._emit_items(out, [row[0] for row in items] if out.bare else items, anchors)
 
     def emit_column(
@@ -375,14 +376,14 @@ class BasicBatchCollector(TaskCollector):
         out = self._declared(stream)
         if not out.bare:
             raise EmitError(
-                f"{self._emitter.name} emits a column on stream {stream!r}, which has {out.arity} fields "
+                f"{self._emitter.streams.name} emits a column on stream {stream!r}, which has {out.arity} fields "
                 f"({', '.join(out.origin.fields)}): use emit_rows"
             )
         self._emit_items(out, list(values), anchors)
 
     def _declared(self, stream: str) -> OutStream:
         self.check_open()
-        return self._emitter.declared(stream)
+        return self._emitter.streams.not_direct(stream)
 
     def _emit_items(self, out: OutStream, items: list[Any], anchors: Anchors) -> None:
         root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
@@ -392,8 +393,8 @@ class BasicBatchCollector(TaskCollector):
     def _batch_lineage(self) -> tuple[int, Any]:
         if self._batch is None:
             raise EmitError(
-                f"{self._emitter.name} emits outside of execute_batch: a basic bolt's emits are anchored to the batch "
-                f"it executes. Emit before execute_batch returns, or use Bolt, which names its anchors"
+                f"{self._emitter.streams.name} emits outside of execute_batch: a basic bolt's emits are anchored to "
+                f"the batch it executes. Emit before execute_batch returns, or use Bolt, which names its anchors"
             )
         if self._lineage is None:
             self._lineage = joined(chain.from_iterable([segment.messages for segment in self._batch]))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ...topology import (
     ColumnRows,
+    EmitError,
     Grouping,
     Origin,
     RepeatedMark,
@@ -19,6 +20,7 @@ from ...topology import (
     Row,
     Share,
     Spreading,
+    column_rows,
     split_columns,
 )
 from .outbox import Outbox, Outlet, Outlets
@@ -96,7 +98,7 @@ class OutStream:
         return bool(self.routes or (self.direct is not None and self.direct.receivers))
 
     def outlet(self, target: int) -> Outlet:
-        """The outlet to a receiver of this direct stream (see Emitter.row)."""
+        """The outlet to a receiver of this direct stream (see OutStreams.row)."""
         direct: Any = self.direct
         found: Outlet = direct.outlet(target)
         return found
@@ -108,6 +110,65 @@ class OutStream:
     def row(self, item: Any) -> Row:
         """The row of an item."""
         return (item,) if self.bare else item
+
+
+class OutStreams(dict[str, OutStream]):
+    """The declared streams of one task, by name: they check what it emits. `name`: the task, for error messages."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, streams: Mapping[str, OutStream]) -> None:
+        super().__init__(streams)
+        self.name = name
+
+    def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
+        """The declared stream and the row, or an EmitError that says what to do."""
+        out = self.declared(stream)
+        if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
+            raise EmitError(
+                f"{self.name} emits {values!r:.200} on stream {stream!r}: a tuple or list of values is needed; "
+                f"for one value write emit((value,))"
+            )
+        row = values if type(values) is tuple else tuple(values)
+        if len(row) != out.arity:
+            raise EmitError(
+                f"{self.name} emits {len(row)} values on stream {stream!r}, which has {out.arity} fields "
+                f"({', '.join(out.origin.fields)}): {row!r:.200}"
+            )
+        self._check_direct(out, stream, direct_to)
+        return out, row
+
+    def columns(self, batch: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
+        """The same for a RecordBatch."""
+        out = self.declared(stream)
+        self._check_direct(out, stream, direct_to)
+        return out, column_rows(batch, out.origin, self.name)
+
+    def declared(self, stream: str) -> OutStream:
+        """A stream by its name, or an EmitError that says what to do."""
+        out = self.get(stream)
+        if out is None:
+            declared = ", ".join(s for s in self if not s.startswith("__")) or "none"
+            raise EmitError(f"{self.name} emits on stream {stream!r}, which it does not declare (declared: {declared})")
+        return out
+
+    def _check_direct(self, out: OutStream, stream: str, direct_to: int | None) -> None:
+        if direct_to is None:
+            if out.direct is not None:
+                raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
+        elif out.direct is None:
+            raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
+        elif direct_to not in out.direct.receivers:
+            known = ", ".join(map(str, sorted(out.direct.receivers))) or "none"
+            raise EmitError(
+                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (receivers: {known})"
+            )
+
+    def not_direct(self, stream: str) -> OutStream:
+        """A declared stream that is not direct, or an EmitError that says what to do."""
+        out = self.declared(stream)
+        self._check_direct(out, stream, None)
+        return out
 
 
 class EmitBuffer:

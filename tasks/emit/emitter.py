@@ -3,8 +3,8 @@
     collector.emit ─► emit buffer (rows + marks, per root and stream)
                             │ seal, at the end of the turn
                             ▼
-            route.split ─► shares, one per target ─► segment(edge) ─► outlet ─► mailbox
-                                                         └─ xor of the root ─► acker
+         route: the grouping ─► shares, one per target ─► send: segment(edge) ─► outlet ─► mailbox
+                                                                   └─ xor of the root ─► ack batch
 
 1. An emit buffer has the rows of one root in one turn: they become one segment per target, with one edge each.
 2. An edge is XORed into the turn's number of its root when it is made, and the input's edge when its last row is done
@@ -15,7 +15,7 @@
 5. A batch of columns has an emit buffer of its own, in the order of the emits, and one mark for all of its rows. With
    workers, a part of a chunk is cut to the size that a link carries before its target is known (identity.py).
 6. Where windows downstream use timestamps of the rows, watermarks are sent between the rows, and after those of a turn
-   (event_time/following.py).
+   (following.py).
 
 Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 """
@@ -24,55 +24,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...acker import IdSource
-from ...actors import Inbox
 from ...metrics import TaskCounters
 from ...topology import (
     ColumnRows,
-    EmitError,
     Lineage,
     Origin,
     RepeatedMark,
     Row,
     Segment,
     Share,
-    column_rows,
     has_identity,
     pieces_of,
 )
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
 from .ack_batch import AckBatch
-from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, Route
+from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, OutStreams, Route
+from .following import Following
 from .outbox import Outlet
 from .spreading import Spreader
+from .watermarks import WatermarkEmitter
 
-if TYPE_CHECKING:
-    from ..event_time.following import Following
-    from ..event_time.watermark_emitter import WatermarkEmitter
+Check = Callable[
+    [int, OutStream, Sequence[Any], Sequence[Any] | None],
+    tuple[Sequence[Any], Sequence[Any] | None],
+]
 
 
-class Emitter(AckBatch):
-    """What a task has emitted, done and failed in this turn. `in_hand`: the segments that are being executed.
+class Emitter:
+    """What a task has emitted in this turn. `acks`: the edges that are made, and the messages of rows that are refused.
 
-    `spread`: there are other workers. `refused(error, row, stream)` is called for a row that a grouping refused (an
-    unhashable key, an error in a custom grouping); it reports the error and returns the `Failure` for the message.
+    `refused(error, row, stream)` is called for a row that a grouping refused (an unhashable key, an error in a custom
+    grouping); it reports the error and returns the `Failure` for the message. `check`: see checking.py.
     """
 
     __slots__ = (
-        "_batch_pairs",
-        "_batch_roots",
+        "_batch",
         "_emit_buffers",
         "_ids",
+        "acks",
+        "check",
         "counters",
         "following",
-        "in_hand",
-        "name",
         "on_emit",
         "refused",
-        "spread",
         "spreader",
         "streams",
         "watermarks",
@@ -80,35 +78,34 @@ class Emitter(AckBatch):
 
     def __init__(
         self,
-        name: str,
-        streams: dict[str, OutStream],
+        streams: OutStreams,
         ids: IdSource,
-        ackers: Sequence[Inbox],
+        acks: AckBatch,
         counters: TaskCounters,
         refused: Callable[[Exception, Row, str], Any],
+        *,
+        spread: bool = False,
     ) -> None:
-        super().__init__(ackers)
-        self.name = name
+        self.streams = streams
+        self.acks = acks
+        self.counters = counters
+        self.refused = refused
+        self.spreader = Spreader(self, ids.take, spread=spread)
         self.watermarks: WatermarkEmitter
         self.following: Following | None = None
-        self.in_hand: Sequence[Segment] | None = None
-        self.refused = refused
-        self.spread = False
-        self.spreader = Spreader(self, ids.take)
-        self.streams = streams
-        self.counters = counters
+        self.check: Check | None = None
         self.on_emit: Callable[[Row, str], None] | None = None
         self._ids = ids
         self._emit_buffers: list[EmitBuffer] = []
-        self._batch_pairs: Any = None
-        self._batch_roots: tuple[int, ...] = ()
+        self._batch: tuple[Any, tuple[int, ...]] = (None, ())  # the pairs of the last batch, and their roots
 
     @property
     def dirty(self) -> bool:
         """Is there anything to flush?"""
         if self.following is not None and self.following.due:
             return True
-        return bool(self._emit_buffers or self.xors or self.failures or self.resets)
+        acks = self.acks
+        return bool(self._emit_buffers or acks.xors or acks.failures or acks.resets)
 
     def emit_buffer(self, root: int) -> EmitBuffer:
         """The emit buffer of a root (or UNTRACKED, or MANY) for what is emitted next.
@@ -138,55 +135,48 @@ class Emitter(AckBatch):
         self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, mark), EmitBuffer(root)]
 
     def flush(self) -> None:
-        """Seal every emit buffer, send, post to the ackers. Never waits (see Outbox.blocked).
-
-        At the end of a turn, or in the middle if user code suspends or drains: then the segments in hand are open.
-        """
-        if self.in_hand is not None:
-            for segment in self.in_hand:
-                self.withhold(segment)
+        """Seal, and post to the ackers. Never waits (see Outbox.blocked)."""
         if self._emit_buffers or self.following is not None:
-            self.seal_emit_buffers()
-        self.post()
+            self.seal()
+        self.acks.post()
 
-    def seal_emit_buffers(self) -> None:
+    def seal(self) -> None:
         """Send what was emitted, in the order of the emits."""
         emit_buffers = self._emit_buffers
         if emit_buffers:
             self._emit_buffers = []
             for emit_buffer in emit_buffers:
-                self.seal(emit_buffer)
+                self.seal_buffer(emit_buffer)
         if self.following is not None:
             self.following.send_due()
 
     def sent(self) -> int:
         """How many rows were emitted so far; all of them have been sent."""
-        self.seal_emit_buffers()
+        self.seal()
         return self.counters.emitted
 
-    def seal(self, emit_buffer: EmitBuffer) -> None:
-        """Turn an emit buffer into segments and send them; adds their edges to `xors`."""
-        if self.following is not None:
-            self.following.seal(emit_buffer, self._seal_all)
-            return
-        if emit_buffer.stream is not None and emit_buffer.items:  # (`_seal_all`, inlined: this is the hot path)
-            self._seal_rows(emit_buffer.root, emit_buffer.stream, None, emit_buffer.items, emit_buffer.marks)
-        if emit_buffer.others:
-            self._seal_others(emit_buffer)
+    def send_watermark(self, watermark_ms: int) -> None:
+        """Send a watermark to all receivers, after what was emitted before."""
+        self.seal()
+        self.watermarks.send(watermark_ms)
 
-    def _seal_all(self, emit_buffer: EmitBuffer) -> None:
-        """As `seal`, without reading timestamps."""
-        if emit_buffer.stream is not None and emit_buffer.items:
-            self._seal_rows(emit_buffer.root, emit_buffer.stream, None, emit_buffer.items, emit_buffer.marks)
-        self._seal_others(emit_buffer)
+    def seal_buffer(self, emit_buffer: EmitBuffer) -> None:
+        """Turn an emit buffer into segments and send them; adds their edges to the ack batch."""
+        for part in (emit_buffer,) if self.following is None else self.following.parts(emit_buffer):
+            if part.stream is not None and part.items:
+                self._route(part.root, part.stream, None, part.items, part.marks)
+            if part.others:
+                for (stream, target), (items, marks) in part.others.items():
+                    self._route(part.root, stream, target, items, marks)
 
-    def _seal_others(self, emit_buffer: EmitBuffer) -> None:
-        for (stream, target), (items, marks) in emit_buffer.others.items():
-            self._seal_rows(emit_buffer.root, stream, target, items, marks)
-
-    def _seal_rows(
+    def _route(
         self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None
     ) -> None:
+        columns = type(items) is ColumnRows
+        if self.check is not None and not columns:
+            items, marks = self.check(root, stream, items, marks)
+            if not items:
+                return
         counters, origin = self.counters, stream.origin
         counters.emitted += len(items)
         if self.on_emit is not None:
@@ -194,8 +184,7 @@ class Emitter(AckBatch):
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             marks = None
-        columns = type(items) is ColumnRows
-        send = self._send_columns if columns and self.spread else self._send
+        send = self._send_columns if columns and self.spreader.spread else self._send
         if target is not None:
             send(stream.outlet(target), origin, items, marks, root)
             return
@@ -251,7 +240,7 @@ class Emitter(AckBatch):
         failure = self.refused(error, row, stream)
         if mark is not None:
             pairs = mark if root == MANY else ((root, mark),)
-            self.failures += [(anchor, index, failure) for anchor, index in pairs]
+            self.acks.failures += [(anchor, index, failure) for anchor, index in pairs]
 
     def _send(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
@@ -314,7 +303,7 @@ class Emitter(AckBatch):
         """Rows of one root under a new edge, which is counted as made."""
         if marks is None:
             return Segment(origin, items)
-        xors = self.xors
+        xors = self.acks.xors
         if root != MANY:
             edge = self._ids.take()
             xors[root] = xors.get(root, 0) ^ edge
@@ -331,57 +320,8 @@ class Emitter(AckBatch):
             return dict.fromkeys(
                 anchor for pairs in {id(pairs): pairs for pairs in marks}.values() for anchor, _ in pairs
             )
-        if self._batch_pairs is not marks.mark:
-            self._batch_pairs = marks.mark
-            self._batch_roots = tuple(dict.fromkeys([anchor for anchor, _ in marks.mark]))
-        return self._batch_roots
-
-    # -- checks ------------------------------------------------------------------------------------------------------
-
-    def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
-        """The declared stream and the row, or an EmitError that says what to do."""
-        out = self._stream(stream)
-        if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
-            raise EmitError(
-                f"{self.name} emits {values!r:.200} on stream {stream!r}: a tuple or list of values is needed; "
-                f"for one value write emit((value,))"
-            )
-        row = values if type(values) is tuple else tuple(values)
-        if len(row) != out.arity:
-            raise EmitError(
-                f"{self.name} emits {len(row)} values on stream {stream!r}, which has {out.arity} fields "
-                f"({', '.join(out.origin.fields)}): {row!r:.200}"
-            )
-        self._check_direct(out, stream, direct_to)
-        return out, row
-
-    def columns(self, batch: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
-        """The same for a RecordBatch."""
-        out = self._stream(stream)
-        self._check_direct(out, stream, direct_to)
-        return out, column_rows(batch, out.origin, self.name)
-
-    def _stream(self, stream: str) -> OutStream:
-        out = self.streams.get(stream)
-        if out is None:
-            declared = ", ".join(s for s in self.streams if not s.startswith("__")) or "none"
-            raise EmitError(f"{self.name} emits on stream {stream!r}, which it does not declare (declared: {declared})")
-        return out
-
-    def _check_direct(self, out: OutStream, stream: str, direct_to: int | None) -> None:
-        if direct_to is None:
-            if out.direct is not None:
-                raise EmitError(f"stream {stream!r} of {self.name} is direct: use emit_direct(task, values)")
-        elif out.direct is None:
-            raise EmitError(f"stream {stream!r} of {self.name} is not direct: declare it with direct(...) or use emit")
-        elif direct_to not in out.direct.receivers:
-            known = ", ".join(map(str, sorted(out.direct.receivers))) or "none"
-            raise EmitError(
-                f"{self.name} emits to task {direct_to}, which does not take stream {stream!r} (receivers: {known})"
-            )
-
-    def declared(self, stream: str) -> OutStream:
-        """A declared stream that is not direct, or an EmitError that says what to do."""
-        out = self._stream(stream)
-        self._check_direct(out, stream, None)
-        return out
+        pairs, roots = self._batch
+        if pairs is not marks.mark:
+            roots = tuple(dict.fromkeys([anchor for anchor, _ in marks.mark]))
+            self._batch = marks.mark, roots
+        return roots

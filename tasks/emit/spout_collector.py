@@ -153,7 +153,7 @@ class SpoutTaskCollector(TaskCollector):
     ) -> None:
         """Emit a RecordBatch: one message, in a tree of its own."""
         self.check_open()
-        out, rows = self._emitter.columns(batch, stream, direct_to=task)
+        out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
         self.emitted += 1
         failures = self._retries.failures_of(message_id) if self._suspects and message_id is not None else 0
         if message_id is not None and (failures or out.consumed):
@@ -224,7 +224,7 @@ class SpoutTaskCollector(TaskCollector):
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
         self.check_open()
-        out, row = self._emitter.row(values, stream, direct_to=task)
+        out, row = self._emitter.streams.row(values, stream, direct_to=task)
         if message_id is None:
             self.emitted += 1
             self._seal_tree(0)  # keep the order of the emits
@@ -334,18 +334,18 @@ class SpoutTaskCollector(TaskCollector):
         self._loose = None
         emitter = self._emitter
         emitter.counters.trees += 1
-        emitter.seal_emit_buffers()  # keep the order of the emits
+        emitter.seal()  # keep the order of the emits
         root = emit_buffer.root
         if root == UNTRACKED:
-            emitter.seal(emit_buffer)
+            emitter.seal_buffer(emit_buffer)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
         root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
-        emitter.seal(emit_buffer)
+        emitter.seal_buffer(emit_buffer)
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. Without an edge (a custom
         # grouping chose no target, or no consumer is left) the ledger finds the tree complete.
-        self._inits.append((root, emitter.xors.pop(root, 0)))
+        self._inits.append((root, emitter.acks.xors.pop(root, 0)))
 
     def void(self) -> None:
         """All trees that were sent so far count as failed: the ackers need not keep them."""

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 
 class Spreader:
-    """The spreader of one emitter."""
+    """The spreader of one emitter. `spread`: there are other workers."""
 
-    __slots__ = ("_emitter", "_new_edge")
+    __slots__ = ("_emitter", "_new_edge", "spread")
 
-    def __init__(self, emitter: Emitter, new_edge: Callable[[], int]) -> None:
+    def __init__(self, emitter: Emitter, new_edge: Callable[[], int], *, spread: bool) -> None:
+        self.spread = spread
         self._emitter = emitter
         self._new_edge = new_edge
 
@@ -106,7 +107,7 @@ class Spreader:
     def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
         """A batch of columns: whole to one target, or split. Parts of chunks are cut first (Emitter._send_columns)."""
         emitter = self._emitter
-        pieces = pieces_of(rows.batch, WHOLE_BYTES) if emitter.spread and has_identity(rows.batch) else ()
+        pieces = pieces_of(rows.batch, WHOLE_BYTES) if self.spread and has_identity(rows.batch) else ()
         parts = [rows] if len(pieces) < 2 else [ColumnRows(piece, rows.bare) for piece in pieces]
         for part in parts:
             try:
@@ -163,6 +164,6 @@ class Spreader:
         emitter.counters.transferred -= count
         row = (part.items,) if type(part.items) is ColumnRows else part.row(0)
         failure = emitter.refused(error, row, part.origin.stream)
-        emitter.failures += [(root, index, failure) for root, index in part.messages]
-        emitter.done(part)
+        emitter.acks.failures += [(root, index, failure) for root, index in part.messages]
+        emitter.acks.done(part)
         return []

@@ -52,9 +52,9 @@ class StampingEmitter(Emitter):
         for emit_buffer in self._emit_buffers[-2:]:
             self._stamped(emit_buffer)
 
-    def seal(self, emit_buffer: EmitBuffer) -> None:
+    def seal_buffer(self, emit_buffer: EmitBuffer) -> None:
         self._sealing_ms = self._born.pop(id(emit_buffer), None)
-        super().seal(emit_buffer)
+        super().seal_buffer(emit_buffer)
         self._sealing_ms = None
 
     def _stamped(self, emit_buffer: EmitBuffer) -> EmitBuffer:

@@ -59,19 +59,19 @@ class ThreadedSpoutCollector:
 
     def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
-        self._put(self._emitter.row(values, stream)[1], message_id, stream, None)
+        self._put(self._emitter.streams.row(values, stream)[1], message_id, stream, None)
 
     def emit_direct(
         self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task."""
-        self._put(self._emitter.row(values, stream, direct_to=task)[1], message_id, stream, task)
+        self._put(self._emitter.streams.row(values, stream, direct_to=task)[1], message_id, stream, task)
 
     def emit_arrow(
         self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
     ) -> None:
         """Emit a RecordBatch: one message."""
-        self._put(self._emitter.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
+        self._put(self._emitter.streams.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Declare that no tuple before `timestamp` follows."""

@@ -260,9 +260,10 @@ class FunctionExecutor(Executor):
         if self._single:
             return value
         if self._stream is None:
-            raise EmitError(f"{self._emitter.name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
+            name = self._emitter.streams.name
+            raise EmitError(f"{name} returned {value!r:.200} but declares no outputs: @bolt(outputs=…)")
         try:
-            return self._emitter.row(value, DEFAULT_STREAM)[1]  # several fields: the row
+            return self._emitter.streams.row(value, DEFAULT_STREAM)[1]  # several fields: the row
         except EmitError as error:
             if isinstance(value, list) and value and all(isinstance(item, list | tuple) for item in value):
                 raise EmitError(f"{error}; it is a list of rows: {YIELD_EACH}") from None

@@ -71,7 +71,7 @@ class LateRows:
             self._emit(segment, offset, row, DEFAULT_STREAM)
 
     def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
-        out, row = self._emitter.row(values, stream)
+        out, row = self._emitter.streams.row(values, stream)
         items, marks = emit_buffer_of(self._emitter, segment).buffer(out)
         items.append(out.item(row))
         source = segment.indices if segment.lineage is None else segment.lineage.pairs
@@ -289,7 +289,7 @@ class WindowExecutor(Executor, WindowDriver):
             returned = self._purge(fired.result, fired.window, fired.key)
             if returned is not None:
                 rows = rows_of(returned, self._arity, f"{type(self.bolt).__name__}.purge")
-                items += [self._emitter.row(row, DEFAULT_STREAM)[1] for row in rows]
+                items += [self._emitter.streams.row(row, DEFAULT_STREAM)[1] for row in rows]
         except USER_ERRORS as error:
             self._lost(fired, user_error(error))
 

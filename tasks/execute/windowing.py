@@ -81,7 +81,7 @@ def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTrac
     return TimeTools(
         clock=env.clock,
         keeper=keeper,
-        send=watermarks.send if watermarks.receivers else None,
+        send=tools.emitter.send_watermark if watermarks.receivers else None,
         # A component that emits its own watermarks passes on only the end.
         sends_all=task.component in env.plan.time.sends_watermarks and not watermarks.declared,
         sent=tools.emitter.sent,

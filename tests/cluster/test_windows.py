@@ -112,7 +112,7 @@ async def test_a_restarted_worker_gets_the_watermarks_again() -> None:
 
 async def test_windows_would_wait_for_ever_without_the_request_for_watermarks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above finds it."""
-    monkeypatch.setattr("aiostorm.tasks.event_time.watermark_emitter.WatermarkEmitter.resend", lambda self, task: None)
+    monkeypatch.setattr("aiostorm.tasks.emit.watermarks.WatermarkEmitter.resend", lambda self, task: None)
     Clicks.gate.set()
     async with Workers(topology()) as workers:
         await workers.wait_quiet(lambda: sum(row[1] for row in Keep.kept) == 2 * ROWS)

@@ -29,8 +29,9 @@ from aiostorm.acker import (
     single_root,
 )
 from aiostorm.metrics import TaskCounters
+from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import Detached
-from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED
+from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED, OutStreams
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.lineage import lineage_of, mark_done
 from aiostorm.topology import Fields, Origin, RepeatedMark, Segment, Tuple
@@ -81,14 +82,16 @@ class Bolt:
         self.world = world
         ackers: Any = world.ackers
         self.ids = IdSource(world.rng.randbytes)
-        self.emitter = Emitter("bolt", {}, self.ids, ackers, TaskCounters(), lambda *refused: None)
+        self.emitter = Emitter(
+            OutStreams("bolt", {}), self.ids, AckBatch(ackers), TaskCounters(), lambda *refused: None
+        )
         self.held: list[Tuple] = []
         self.executed: list[Segment] = []
         self.unsealed: list[tuple[int, Any, Any]] = []  # rows may be detached before these are segments
 
     def take(self, segment: Segment) -> None:
         """Execute all rows; they are held until something becomes of them."""
-        self.emitter.withhold(segment)
+        self.emitter.acks.withhold(segment)
         self.executed.append(segment)
         self.held += [segment.tuple_at(offset) for offset in range(len(segment.items))]
 
@@ -100,14 +103,14 @@ class Bolt:
             self.post()
         elif kind == "detach":
             if self.executed:
-                self.emitter.detach(rng.choice(self.executed), self.ids)
+                self.emitter.acks.detach(rng.choice(self.executed), self.ids)
         elif self.held:
             tup = rng.choice(self.held)
             if kind == "emit" and world.rows < 60:
                 others = rng.sample(self.held, min(len(self.held), rng.choice([0, 0, 1, 2])))
                 self.emit([tup, *others])
             elif kind == "reset":
-                self.emitter.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
+                self.emitter.acks.resets += {root for root, _ in tup.segment.pairs_of(tup.offset)}
             else:
                 self.end(tup, failed=kind == "fail" and rng.random() < 0.3)
 
@@ -140,17 +143,17 @@ class Bolt:
             segment = self.emitter.segment(ORIGIN, items, marks, root)
             assert root != MANY or segment.lineage is not None
             self.world.put(segment)
-        self.emitter.post()
+        self.emitter.acks.post()
 
     def end(self, tup: Tuple, *, failed: bool) -> None:
         """Acked, or failed."""
         self.held.remove(tup)
         assert mark_done(tup.segment, tup.offset)
         if failed:
-            self.emitter.failures += [(*pair, "failed") for pair in tup.segment.pairs_of(tup.offset)]
+            self.emitter.acks.failures += [(*pair, "failed") for pair in tup.segment.pairs_of(tup.offset)]
             self.world.spoilt.update(tup[0])
         self.world.open_rows.subtract(tup[0])
-        self.emitter.settled(tup.segment, tup.offset)
+        self.emitter.acks.settled(tup.segment, tup.offset)
 
 
 class Basic(Bolt):
@@ -172,7 +175,7 @@ class Basic(Bolt):
             self.post()
         elif kind == "detach":
             segment = self.world.rng.choice(self.queue)
-            self.emitter.detach(segment, self.ids, self.start if segment is self.queue[0] else 0)
+            self.emitter.acks.detach(segment, self.ids, self.start if segment is self.queue[0] else 0)
         else:
             self.run()
 
@@ -204,27 +207,27 @@ class Basic(Bolt):
         if not self.start:
             self.queue.popleft()
         if isinstance(segment.lineage, Detached):
-            self.emitter.executed(segment, stop)
+            self.emitter.acks.executed(segment, stop)
             return
         segment.open -= stop - start
         if segment.open:
-            self.emitter.withhold(segment)
+            self.emitter.acks.withhold(segment)
         else:
-            self.emitter.done(segment)
+            self.emitter.acks.done(segment)
 
     def execute(self, segment: Segment, offset: int, *, emits: bool) -> None:
         """One row."""
         rng = self.world.rng
         if rng.random() < 0.2:
-            self.emitter.withhold(segment)
+            self.emitter.acks.withhold(segment)
             self.post()
             if rng.random() < 0.5:
-                self.emitter.detach(segment, self.ids, offset)
+                self.emitter.acks.detach(segment, self.ids, offset)
         if emits:
             self.world.open_rows.update(segment.items[offset])
             self.unsealed.append((*self.marks(segment, offset, offset + 1), [segment.items[offset]]))
         elif rng.random() < 0.1:
-            self.emitter.failures += [(*pair, "failed") for pair in segment.pairs_of(offset)]
+            self.emitter.acks.failures += [(*pair, "failed") for pair in segment.pairs_of(offset)]
             self.world.spoilt.update(segment.items[offset])
 
     def marks(self, segment: Segment, start: int, stop: int) -> tuple[int, Any]:

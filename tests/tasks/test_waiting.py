@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from aiostorm.acker import IdSource
 from aiostorm.actors.lanes import Lanes
 from aiostorm.metrics import TaskCounters
-from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, Route
+from aiostorm.tasks.emit.ack_batch import AckBatch
+from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, OutStreams, Route
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outbox
 from aiostorm.tasks.emit.waiting import Group, Waiting, WaitingColumns, marks_of
@@ -89,21 +90,27 @@ class Sender:
             }[kind]()
             grouping.prepare(context, StreamId("spout", name), list(boxes))
             streams[name] = OutStream(origin, [Route(grouping, False, outlets, Group(self.outbox, grouping, outlets))])
-        self.emitter = Emitter("task", streams, ids, [], TaskCounters(), lambda e, row, stream: Failure("failed"))
+        self.emitter = Emitter(
+            OutStreams("task", streams),
+            ids,
+            AckBatch([]),
+            TaskCounters(),
+            lambda e, row, stream: Failure("failed"),
+        )
 
     def _on_unblock(self) -> None:
         self.stirs += 1
 
     def _lost(self, segment: Segment, error: Exception) -> None:
-        self.emitter.failures += [(root, index, Failure("failed")) for root, index in segment.messages]
-        self.emitter.done(segment)
+        self.emitter.acks.failures += [(root, index, Failure("failed")) for root, index in segment.messages]
+        self.emitter.acks.done(segment)
 
     def flush(self) -> None:
         """Send the ackers what is due."""
-        for root, xor in self.emitter.xors.items():
+        for root, xor in self.emitter.acks.xors.items():
             self.roots[root] = self.roots.get(root, 0) ^ xor
-        self.failed |= {index for _, index, _ in self.emitter.failures}
-        self.emitter.xors, self.emitter.failures = {}, []
+        self.failed |= {index for _, index, _ in self.emitter.acks.failures}
+        self.emitter.acks.xors, self.emitter.acks.failures = {}, []
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -153,7 +160,7 @@ class GroupMachine(RuleBasedStateMachine):
             emitter.add(MANY, emitter.streams[stream], items, pairs)
         else:
             emitter.add(self.root, emitter.streams[stream], items, numbers)
-        emitter.seal_emit_buffers()
+        emitter.seal()
         self.emitted |= set(numbers)
         self.sender.flush()
 
@@ -169,7 +176,7 @@ class GroupMachine(RuleBasedStateMachine):
         pair = ((self.root, numbers[0]), (1, numbers[0]))
         root, mark = (self.root, numbers[0]) if tracked else (MANY, pair)
         emitter.put_columns(root, emitter.streams[stream], None, rows, mark)
-        emitter.seal_emit_buffers()
+        emitter.seal()
         self.emitted |= set(numbers)
         self.batches[numbers[0]] = set(numbers)
         self.sender.flush()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from aiostorm.tasks.bolt_time import BoltTime
 from aiostorm.tasks.emit.emit_buffer import EmitBuffer
+from aiostorm.tasks.emit.following import Following
 from aiostorm.tasks.emit.spout_collector import SpoutTaskCollector
+from aiostorm.tasks.emit.watermarks import EndOfStream, WatermarkEmitter
 from aiostorm.tasks.event_time.driver import EventTimeDriver
-from aiostorm.tasks.event_time.end_of_stream import EndOfStream
-from aiostorm.tasks.event_time.following import Following
-from aiostorm.tasks.event_time.watermark_emitter import WatermarkEmitter
 from aiostorm.tasks.execute.buffered_executor import BufferedExecutor
 from aiostorm.tasks.execute.window_executor import WindowExecutor
 from aiostorm.tasks.in_flight import InFlight
@@ -195,14 +194,14 @@ def a_bolt_passes_on_the_watermark_of_one_input() -> Iterator[None]:
 @contextlib.contextmanager
 def followed_watermarks_overtake_their_rows() -> Iterator[None]:
     """A followed watermark is sent before the rows that it comes from."""
-    real = Following.seal
+    real = Following.parts
 
-    def seal(self: Following, emit_buffer: EmitBuffer, send: Callable[[EmitBuffer], None]) -> None:
-        real(self, emit_buffer, lambda part: None)
+    def parts(self: Following, emit_buffer: EmitBuffer) -> Iterator[EmitBuffer]:
+        found = list(real(self, emit_buffer))
         self.send_due()
-        real(self, emit_buffer, send)
+        yield from found
 
-    with replaced(Following, "seal", seal):
+    with replaced(Following, "parts", parts):
         yield
 
 

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat, zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +26,17 @@ from ...topology import (
     Segment,
     Share,
     StreamId,
+    TaskSpec,
     TimedItems,
     component_config,
     greatest_of,
 )
 from ...windows import AddResult, RowTime, StreamClock, TimestampError, bounds_ms, column, readable_row, to_ms
+from .emit_buffer import EmitBuffer, OutStream, Split
+from .watermarks import WatermarkEmitter
 
 if TYPE_CHECKING:
-    from ...topology import TaskSpec
-    from ..emit.emit_buffer import EmitBuffer, OutStream, Split
     from ..environment import Environment
-    from .watermark_emitter import WatermarkEmitter
 
 Values = Callable[[Any], Sequence[Any]]
 
@@ -167,18 +167,18 @@ class Following:
         """May there be a watermark to send?"""
         return self._sealed
 
-    def seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
-        """Send the rows of an emit buffer with `seal`, and watermarks between them."""
+    def parts(self, emit_buffer: EmitBuffer) -> Iterator[EmitBuffer]:
+        """The parts of an emit buffer to send one after the other. Between them this sends watermarks."""
         self._sealed = True
         try:
-            self._seal(emit_buffer, seal)
+            yield from self._parts(emit_buffer)
         finally:
             for reader in self._with_function:
                 reader.sent()
 
-    def _seal(self, emit_buffer: EmitBuffer, seal: Callable[[EmitBuffer], None]) -> None:
+    def _parts(self, emit_buffer: EmitBuffer) -> Iterator[EmitBuffer]:
         if emit_buffer.others:
-            seal(emit_buffer)
+            yield emit_buffer
             self._observe_unordered(emit_buffer)
             return
         readers = (
@@ -190,7 +190,7 @@ class Following:
             for place, watermark_ms in reader.cuts(emit_buffer.items)
         ]
         if not cuts:
-            seal(emit_buffer)
+            yield emit_buffer
             return
         cuts.sort(key=lambda cut: cut[0])
         begin = 0
@@ -199,7 +199,7 @@ class Following:
                 part = emit_buffer.part(begin, place)
                 for reader in readers:
                     reader.part(emit_buffer.items, part.items, begin)
-                seal(part)
+                yield part
                 begin = place
             if clock is not None:
                 self._watermarks.send_to(self._tasks[clock], watermark_ms)
