@@ -71,8 +71,8 @@ class MessageOutcomes:
 
     async def settle_at_once(self) -> None:
         """Messages that are not tracked are acked as soon as the call that emitted them has returned."""
-        while self._collector.settled_at_once:
-            trees, self._collector.settled_at_once = self._collector.settled_at_once, []
+        while self._collector.trees.settled_at_once:
+            trees, self._collector.trees.settled_at_once = self._collector.trees.settled_at_once, []
             for tree in trees:
                 await self._acked(tree)
 
@@ -84,7 +84,7 @@ class MessageOutcomes:
 
     async def fail_all(self, failure: Failure) -> None:
         """Fail every open message."""
-        self._collector.void()
+        self._collector.trees.inits.void()
         for key in self._pending.all():
             for settled in self._pending.expired(key, failure):
                 await self._failed(settled)

@@ -33,6 +33,7 @@ from .drive import USER_ERRORS, finish, pause, user_error
 from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
+from .emit.trees import Inits, Trees
 from .emit.watermarks import EndOfStream
 from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
@@ -118,7 +119,7 @@ class SpoutTask(TaskActor):
             or self.outbox.blocked
             or box.has_control
             or self._collector.dirty
-            or self._collector.settled_at_once
+            or self._collector.trees.settled_at_once
             or (self._threaded is not None and self._threaded.collector.waiting)
         )
 
@@ -151,20 +152,17 @@ class SpoutTask(TaskActor):
         if max_retries is None:
             max_retries = component.default_max_retries
         self._retries = Retries(max_retries)
+        env = self.env
+        inits = Inits(self.task.task_id, env.ackers(self.task), self.system.dispatcher.after_round)
         self._collector = SpoutTaskCollector(
             self.emitter,
             self.outbox,
             lambda error: self.report("report_error", error),
-            task_id=self.task.task_id,
-            ackers=self.env.ackers(self.task),
-            ids=self.env.ids(),
-            pending=self._pending,
-            retries=self._retries,
+            Trees(self.emitter, env.ids(), self._pending, inits, env.clock.monotonic),
+            self._retries,
+            self._new_tuples,
             keep_values=max_retries is not None or isinstance(component, AckValueSpout | FailValueSpout),
             tree_max=self.config.acker_tree_max_messages,
-            monotonic=self.env.clock.monotonic,
-            wake=self._new_tuples,
-            after_round=self.system.dispatcher.after_round,
         )
         given: Any = self._collector
         if self.thread is not None:
@@ -207,7 +205,7 @@ class SpoutTask(TaskActor):
                 if self._replays and self.suspended_since_s is not None and self.active and not self.outbox.blocked:
                     self._replay(len(self._replays))  # `next_tuple` may wait for its source for hours
                 self._send()  # emitted outside of next_tuple (in `fail`, say), or lost on the way
-                if self._collector.settled_at_once:  # of a next_tuple that may be suspended for hours
+                if self._collector.trees.settled_at_once:  # of a next_tuple that may be suspended for hours
                     handled = True
                     await self._settle_at_once()
                 if handled:
@@ -260,7 +258,7 @@ class SpoutTask(TaskActor):
                 rows, emitted_before = counters.emitted - emitted_before, counters.emitted
                 if self.outbox.blocked or not portions.whole:
                     portions.sent(rows)
-                if self._collector.settled_at_once:
+                if self._collector.trees.settled_at_once:
                     await self._outcomes.settle_at_once()
                 idle = emitted is False
                 if failed is not None:
@@ -340,7 +338,7 @@ class SpoutTask(TaskActor):
             return
         self._transfer()
         self._send()
-        if self._collector.settled_at_once and not self._outcomes.handles_acks:
+        if self._collector.trees.settled_at_once and not self._outcomes.handles_acks:
             self.mailbox.wake()  # counting them needs no call in the thread
 
     def _transfer(self) -> None:
@@ -353,7 +351,7 @@ class SpoutTask(TaskActor):
             self.suspended_since_s = self.env.clock.monotonic()
             self.env.on_idle()
         self._send()
-        if self._collector.settled_at_once:
+        if self._collector.trees.settled_at_once:
             self.mailbox.wake()  # the control loop notifies the spout
 
     async def _rest(self) -> bool | None:

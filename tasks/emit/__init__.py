@@ -1,11 +1,11 @@
 """From emitted rows to segments in the mailboxes of other tasks, and the edge ids that track them.
 
-User code emits into collectors.py, spout_collector.py and threaded_collector.py. Rows wait in emit_buffer.py until
-emitter.py seals them at the end of a turn: the grouping splits them, each share becomes a segment, and ack_batch.py
-decides what is sent to the ackers (detached.py: rows that have left their tree; lineage.py: the messages of a row;
-kept_values.py: what a replay needs). outbox.py keeps what the target's mailbox has not taken, waiting.py and
-spreading.py rows that any of several targets may take, portions.py limits the rows of a turn. following.py finds
-watermarks in emitted rows, watermarks.py sends them. stamping.py and checking.py are special emitters.
+User code emits into collectors.py, spout_collector.py and threaded_collector.py; trees.py has the messages of a spout.
+Rows wait in emit_buffer.py until emitter.py seals them at the end of a turn: the grouping splits them, each share
+becomes a segment, and ack_batch.py decides what is sent to the ackers (detached.py: rows that have left their tree;
+lineage.py: the messages of a row). outbox.py keeps what the target's mailbox has not taken, waiting.py and spreading.py
+rows that any of several targets may take, portions.py limits the rows of a turn. following.py finds watermarks in
+emitted rows, watermarks.py sends them. stamping.py and checking.py are special emitters.
 """
 
 from .checking import check_rows

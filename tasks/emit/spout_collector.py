@@ -1,91 +1,65 @@
-"""Spout collector: from emits to trees.
+"""Spout collector: a spout emits into it; its messages become trees (trees.py).
 
-The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each has its index. A message that
-has failed before gets a tree of its own.
-
-    emit ─► open tree: ids, emit buffer ─► full, or the turn ends: seal ─► add to pending, INIT to the acker,
-    send the segments
-
-1. A message without a consumer, or without ackers, is acked at once (when the call that emitted it returns).
-2. Values are kept only where they are needed: for replay by the framework, and for spouts that want their values back.
+A message without a consumer, or without ackers, is acked at once (when the call that emitted it returns).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Settled, Tree, shared_root, single_root
-from ...actors import Inbox
+from ...acker import Emission, Retries, Settled
 from ...topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
 from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
-from .kept_values import KeptValues
 from .outbox import Outbox
+from .trees import KeptValues, OpenTree, Trees
 
 
 class SpoutTaskCollector(TaskCollector):
-    """For spouts. `wake` is called when the spout says that there is something new, or that it has finished."""
+    """For spouts. `wake` is called when the spout says that there is something new, or that it has finished.
+
+    `trees`: to the ackers. `keep_values`: of open messages. `tree_max`: the most messages of a tree.
+    """
 
     def __init__(
         self,
         emitter: Emitter,
         outbox: Outbox,
         report: Callable[[BaseException], None],
-        *,
-        task_id: int,
-        ackers: Sequence[Inbox],
-        ids: IdSource,
-        pending: Pending,
+        trees: Trees,
         retries: Retries,
+        wake: Callable[[], None],
+        *,
         keep_values: bool,
         tree_max: int,
-        monotonic: Callable[[], float],
-        wake: Callable[[], None],
-        after_round: Callable[[Callable[[], None]], None],
     ) -> None:
         super().__init__(emitter, outbox, report)
         self.emitted = 0
         self.finished = False
-        self.settled_at_once: list[Tree] = []
-        self._task_id = task_id
-        self._ackers = ackers
-        self._ids = ids
-        self._pending = pending
+        self.trees = trees
         self._retries = retries
         self._suspects = retries.suspects
-        self._keep_values = keep_values
-        self._tree_max = tree_max
-        self._monotonic = monotonic
         self._wake = wake
-        self._after_round = after_round  # the INITs are posted after the data
-        self._posting = False
-        self._open_ids: list[Any] = []
-        self._open_emissions: list[Emission] = []
-        self._emit_buffer: EmitBuffer | None = None
-        self._inits: list[tuple[int, int]] = []
         default = emitter.streams.get(DEFAULT_STREAM)
         plain = default is not None and default.consumed and not default.direct
         # The fast path of `emit`: -1 sends every emit through the slow path, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
-        # The open tree's items on the default stream. As long as it has no others (and no emit buffer), marks and
-        # emissions follow from them: they are made when the tree is sealed, or not at all.
-        self._items: list[Any] = []
-        self._marks: list[Any] = []
+        self._tree = OpenTree(self._default, tree_max, keeps=keep_values)
         self._loose: list[Any] | None = None  # items without a message id that wait for the turn's end
 
     @property
     def open_messages(self) -> int:
         """Messages emitted and not yet in `pending`."""
-        return len(self._open_ids)
+        return len(self._tree.ids)
 
     @property
     def dirty(self) -> bool:
         """Is there anything to flush?"""
-        return bool(self._open_ids or self._inits or self._emitter.dirty)
+        return bool(self._tree.ids or self.trees.inits.waiting or self._emitter.dirty)
 
     @property
     def emitted_at_all(self) -> int:
@@ -101,15 +75,16 @@ class SpoutTaskCollector(TaskCollector):
                 )
                 self.emitted += 1
                 return
-            ids = self._open_ids
+            tree = self._tree
+            ids = tree.ids
             if not ids:
                 self._open_tree()
-            elif self._emit_buffer is not None:
-                self._mix(values)
-            self._items.append(values[0] if self._bare else values)
+            elif tree.emit_buffer is not None:
+                tree.mix(values)
+            tree.items.append(values[0] if self._bare else values)
             ids.append(message_id)
             self.emitted += 1
-            if len(ids) >= self._tree_max:
+            if len(ids) >= tree.size_max:
                 self._seal_tree(0)
             return
         self._emit(values, message_id, stream, None)
@@ -125,20 +100,21 @@ class SpoutTaskCollector(TaskCollector):
         if first_id is None:
             (self._loose if self._loose is not None else self._open_loose()).extend(items)
             return
-        done, tree_max = 0, self._tree_max
+        tree = self._tree
+        done, most = 0, tree.size_max
         while done < len(items):
-            if not self._open_ids and len(items) - done >= tree_max:  # a full tree: its ids stay a range
-                part = items[done : done + tree_max] if len(items) > tree_max else items
-                self._send_tree(part, range(first_id + done, first_id + done + tree_max))
+            if not tree.ids and len(items) - done >= most:  # a full tree: its ids stay a range
+                part = items[done : done + most] if len(items) > most else items
+                self._send_tree(part, range(first_id + done, first_id + done + most))
             else:
-                if not self._open_ids:
+                if not tree.ids:
                     self._open_tree()
-                part = items[done : done + tree_max - len(self._open_ids)]
-                if self._emit_buffer is not None:  # rows before them took the slow path
-                    self._mix_chunk(part)
-                self._items += part
-                self._open_ids += range(first_id + done, first_id + done + len(part))
-                if len(self._open_ids) >= tree_max:
+                part = items[done : done + most - len(tree.ids)]
+                if tree.emit_buffer is not None:  # rows before them took the slow path
+                    tree.mix_chunk(part, bare=self._bare)
+                tree.items += part
+                tree.ids += range(first_id + done, first_id + done + len(part))
+                if len(tree.ids) >= most:
                     self._seal_tree(0)
             done += len(part)
 
@@ -164,8 +140,7 @@ class SpoutTaskCollector(TaskCollector):
         self._emitter.put_columns(UNTRACKED, out, task, rows, None)
         self._loose = None
         if message_id is not None:
-            emissions = [Emission(rows.batch, stream, task)] if self._keep_values else None
-            self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
+            self.trees.settle_at_once(message_id, Emission(rows.batch, stream, task) if self._tree.keeps else None)
 
     def close(self) -> None:
         """From now on, an emit is an error."""
@@ -214,24 +189,24 @@ class SpoutTaskCollector(TaskCollector):
 
     def flush(self) -> None:
         """Seal the open tree, send, inform the ackers."""
-        self._seal_tree(0)
+        tree = self._tree
+        if tree.ids:
+            self._seal_tree(0)
         self._loose = None
-        self._items, self._marks = [], []  # an idle spout keeps no values
-        if self._inits and not self._posting:
-            self._posting = True
-            self._after_round(self._post_inits)
+        tree.items, tree.marks = [], []  # an idle spout keeps no values
+        if self.trees.inits.waiting:
+            self.trees.inits.flush()
         self._emitter.flush()
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
+        self.emitted += 1
         if message_id is None:
-            self.emitted += 1
             self._seal_tree(0)  # keep the order of the emits
             self._emitter.emit_buffer(UNTRACKED).buffer(out, task)[0].append(out.item(row))
             return
-        self.emitted += 1
-        emission = Emission(row, stream, task) if self._keep_values else None
+        emission = Emission(row, stream, task) if self._tree.keeps else None
         failures = self._retries.failures_of(message_id) if self._suspects else 0
         if failures:
             self._emitter.counters.replayed += 1
@@ -240,11 +215,10 @@ class SpoutTaskCollector(TaskCollector):
             self._seal_tree(failures)
         elif not out.consumed:
             self._emitter.emit_buffer(UNTRACKED).buffer(out, task)[0].append(out.item(row))  # counted as emitted
-            emissions = [emission] if emission is not None else None
-            self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
+            self.trees.settle_at_once(message_id, emission)
         else:
             self._track(out, task, row, message_id, emission)
-            if len(self._open_ids) >= self._tree_max:
+            if len(self._tree.ids) >= self._tree.size_max:
                 self._seal_tree(0)
 
     def _open_loose(self) -> list[Any]:
@@ -256,113 +230,46 @@ class SpoutTaskCollector(TaskCollector):
 
     def _open_tree(self) -> None:
         """Begin a tree."""
-        self._items = []
-        self._emit_buffer = None
+        self._tree.items = []
         self._loose = None  # later untracked rows are sent after this tree
-
-    def _root(self) -> int:
-        """Without ackers a tree has no root: nothing is tracked, and it is settled when it is sealed."""
-        return self._ids.take() if self._ackers else UNTRACKED
 
     def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
         """A message that is not a plain emit: on another stream, to one task, or again."""
-        if not self._open_ids:
+        tree = self._tree
+        if not tree.ids:
             self._open_tree()
-        emit_buffer = self._emit_buffer
+        emit_buffer = tree.emit_buffer
         if emit_buffer is None:
-            emit_buffer = self._emit_buffer = self._begin_mix()
-        items, marks = emit_buffer.buffer(out, task)
-        items.append(out.item(row))
-        marks.append(len(self._open_ids))
-        self._open_ids.append(message_id)
-        if emission is not None:
-            self._open_emissions.append(emission)
+            emit_buffer = tree.begin_mix(self.trees.new_root())
+        tree.add(emit_buffer, out, task, row, message_id, emission)
 
     def _track_columns(
         self, out: OutStream, task: int | None, rows: ColumnRows, message_id: Any, failures: int
     ) -> None:
         """A batch of columns, in a tree of its own."""
         self._seal_tree(0)
-        emissions = [Emission(rows.batch, out.origin.stream, task)] if self._keep_values else None
-        self._send(EmitBuffer.of_columns(self._root(), out, task, rows, 0), [message_id], emissions, failures)
-
-    def _begin_mix(self) -> EmitBuffer:
-        """The open tree gets an emit buffer, with marks and emissions of its own."""
-        emit_buffer = EmitBuffer(self._root())
-        if self._default is not None:
-            kept = self._items
-            self._items, self._marks = emit_buffer.buffer(self._default)
-            self._items += kept
-            self._marks += range(len(kept))
-            if self._keep_values:
-                self._open_emissions += KeptValues(kept, self._bare)
-        return emit_buffer
-
-    def _mix(self, values: Row) -> None:
-        """The next item of the default stream is in a mixed tree."""
-        self._marks.append(len(self._open_ids))
-        if self._keep_values:
-            self._open_emissions.append(Emission(values, DEFAULT_STREAM))
-
-    def _mix_chunk(self, items: list[Any]) -> None:
-        """The next items of the default stream are in a mixed tree."""
-        begin = len(self._open_ids)
-        self._marks += range(begin, begin + len(items))
-        if self._keep_values:
-            self._open_emissions += KeptValues(items, self._bare)
+        emissions = [Emission(rows.batch, out.origin.stream, task)] if self._tree.keeps else None
+        emit_buffer = EmitBuffer.of_columns(self.trees.new_root(), out, task, rows, 0)
+        self._loose = None
+        self.trees.send(emit_buffer, [message_id], emissions, failures)
 
     def _seal_tree(self, failures: int) -> None:
-        ids = self._open_ids
+        tree = self._tree
+        ids = tree.ids
         if not ids:
             return
-        self._open_ids = []
-        emit_buffer, self._emit_buffer = self._emit_buffer, None
+        tree.ids = []
+        emit_buffer = tree.emit_buffer
         if emit_buffer is None:
-            self._send_tree(self._items, ids)
-        else:
-            emissions, self._open_emissions = self._open_emissions, []
-            self._send(emit_buffer, ids, emissions or None, failures)
-
-    def _send_tree(self, items: list[Any], ids: Sequence[Any]) -> None:
-        """A tree of new messages that all go to the default stream."""
-        emit_buffer = EmitBuffer(self._root(), self._default, items, range(len(ids)))
-        self._send(emit_buffer, ids, KeptValues(items, self._bare) if self._keep_values else None, 0)
-
-    def _send(
-        self, emit_buffer: EmitBuffer, ids: Sequence[Any], emissions: Sequence[Emission] | None, failures: int
-    ) -> None:
+            self._send_tree(tree.items, ids)
+            return
+        tree.emit_buffer = None
+        emissions, tree.emissions = tree.emissions, []
         self._loose = None
-        emitter = self._emitter
-        emitter.counters.trees += 1
-        emitter.seal()  # keep the order of the emits
-        root = emit_buffer.root
-        if root == UNTRACKED:
-            emitter.seal_buffer(emit_buffer)
-            self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
-            return
-        root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
-        self._pending.add(root, ids, emissions, failures, self._monotonic())
-        emitter.seal_buffer(emit_buffer)
-        # The edges of a tree's first segments go with its INIT, not with a turn's acks. Without an edge (a custom
-        # grouping chose no target, or no consumer is left) the ledger finds the tree complete.
-        self._inits.append((root, emitter.acks.xors.pop(root, 0)))
+        self.trees.send(emit_buffer, ids, emissions or None, failures)
 
-    def void(self) -> None:
-        """All trees that were sent so far count as failed: the ackers need not keep them."""
-        self._post_inits()  # first, or the INITs would reach the ackers after Forget
-        for mailbox in self._ackers:
-            mailbox.post(Forget(self._task_id))
-
-    def _post_inits(self) -> None:
-        self._posting = False
-        inits, self._inits = self._inits, []
-        ackers = self._ackers
-        if not inits:
-            return
-        if len(ackers) == 1:
-            ackers[0].post(Init(self._task_id, inits))
-        else:
-            for i, mailbox in enumerate(ackers):
-                mine = [item for item in inits if item[0] % len(ackers) == i]
-                if mine:
-                    mailbox.post(Init(self._task_id, mine))
+    def _send_tree(self, items: list[Any], ids: Any) -> None:
+        """A tree of new messages that all go to the default stream."""
+        emit_buffer = EmitBuffer(self.trees.new_root(), self._default, items, range(len(ids)))
+        self._loose = None
+        self.trees.send(emit_buffer, ids, KeptValues(items, self._bare) if self._tree.keeps else None, 0)

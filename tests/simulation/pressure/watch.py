@@ -236,7 +236,8 @@ class Watch:
     def _look_at_trims(self, now_s: float, unharmed: bool) -> None:
         middle = (self.settings.low + self.settings.high) / 2
         for component, observed in self.fills.items():
-            flagged = [b for b in self.bolts if b.sampler.flagged and b.task.component in self.feeds[component]]
+            tasks = [bolt for bolt in self.bolts if bolt.task.component in self.feeds[component]]
+            flagged = [bolt for bolt in tasks if bolt.sampling.sampler.flagged]
             shares = [self._fill(bolt) for bolt in flagged]
             large = all(bolt.box.limit >= 20 for bolt in flagged)  # of few, a fill is chance
             observed.append((min(shares), max(shares)) if shares and large else None)
