@@ -10,9 +10,10 @@ from .hooks import load_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import WorkerResources
 from .spout_task import SpoutTask
-from .task import Activate, Deactivate, FailPending, GetResult, TaskActor
+from .task import Activate, Deactivate, FailPending, TaskActor
 from .topology_master import TopologyMaster
 from .updating import update_bolt, update_spout
+from .user_code import GetResult
 
 __all__ = [
     "TIME_MESSAGES",

@@ -73,18 +73,18 @@ class BoltTask(TaskActor):
         """Make, prepare and wire a component: the first, or the next after a failure."""
         self._close_collectors()
         self.failures.begin()
-        component = await self.make_component()
-        context, report = self.context(), partial(self.report, "report_error")
+        component = await self.user.make()
+        context, report = self.user.context(), partial(self.report, "report_error")
         fails = (self.failures.fail_row, self.failures.fail_segment)
         kind = WindowCollector if isinstance(component, WindowedBolt) else BoltTaskCollector
         collector = kind(self.emitter, self.outbox, report, *fails, self.turns.wake)
         self.collectors = [collector]
         if isinstance(component, Bolt | WindowBolt):
-            await self.open_component(component.prepare, context, collector)
+            await self.user.open(component.prepare, context, collector)
         elif isinstance(component, BasicBolt):
-            await self.open_component(component.prepare, context)
-        self.use_hooks(context)
-        tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, self.hook_calls)
+            await self.user.open(component.prepare, context)
+        self.user.use_hooks(context)
+        tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, self.user.hook_calls)
         if isinstance(component, WindowBolt):
             self.turns.use(self.time.window_executor(component, tools, collector))
         else:
@@ -117,7 +117,7 @@ class BoltTask(TaskActor):
             if not (blocked or work):
                 self.sampling.dry = True
                 self.env.on_idle()
-            if self.turns.executor.plain and self.thread is None:
+            if self.turns.executor.plain and self.user.thread is None:
                 await steps.wait(ready=work and not blocked)
             elif blocked or not work:
                 await mailbox.wait_next()
@@ -131,7 +131,7 @@ class BoltTask(TaskActor):
         self.detacher.stop()  # `cleanup` may ack, in a thread
         self.long_call.stop()
         try:
-            await self.end_component("cleanup")
+            await self.user.end("cleanup")
         finally:  # also if the cleanup hangs and is cancelled
             self._close_collectors()
             for segment in self.taken.segments:
@@ -147,7 +147,7 @@ class BoltTask(TaskActor):
             self.steps.stopping = True
             self.mailbox.close(f"{self.name} is stopping")
         elif kind is Question:
-            await self.answer(message)
+            await self.user.answer(message)
         elif kind is Clear:
             self.sampling.sampler.clear()
         elif kind is Rewire:

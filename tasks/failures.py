@@ -110,8 +110,8 @@ class Failures:
         if segment.root or segment.lineage is not None:
             failure = task.failure(error)
             task.acks.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
-        if task.hook_calls is not None and task.turns.executor.hold_open:
-            task.hook_calls.call("bolt_fail", tup, task.task.task_id)
+        if task.user.hook_calls is not None and task.turns.executor.hold_open:
+            task.user.hook_calls.call("bolt_fail", tup, task.task.task_id)
 
     def fail_segment(self, segment: Segment, error: BaseException | str | None) -> None:
         """All rows of a segment failed. A batch of columns is one message: one report, one failure."""

@@ -94,19 +94,19 @@ class MessageOutcomes:
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s
         self._task.counters.acked += tree.open
         self._task.counters.complete_s += latency_s * tree.open
-        if self._retries.suspects or self._task.hook_calls is not None:
+        if self._retries.suspects or self._task.user.hook_calls is not None:
             for message_id in tree.open_ids():
                 self._retries.settled(message_id)
-                if self._task.hook_calls is not None:
-                    self._task.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
+                if self._task.user.hook_calls is not None:
+                    self._task.user.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
         if not self.handles_acks:
             return
-        if self._task.thread is not None or isinstance(self._spout, AckValueSpout):
+        if self._task.user.thread is not None or isinstance(self._spout, AckValueSpout):
             for settled in tree.settled():
                 arguments: tuple[Any, ...] = (settled.message_id,)
                 if isinstance(self._spout, AckValueSpout):
                     arguments += (settled.emission.values if settled.emission is not None else (),)
-                await self._task.notify("ack", self._spout.ack, *arguments)
+                await self._task.user.notify("ack", self._spout.ack, *arguments)
             return
         await self._notify_acks(tree.open_ids())
 
@@ -138,8 +138,8 @@ class MessageOutcomes:
         self._task.counters.failed += 1
         failures = settled.attempts + 1
         failure: Failure = replace(settled.failure, attempts=failures)
-        if self._task.hook_calls is not None:
-            self._task.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
+        if self._task.user.hook_calls is not None:
+            self._task.user.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
         fate = self._retries.failed(settled.message_id, failures)
         if fate is FailureAction.REPLAY and settled.emission is not None:
             self._replays.append((settled.message_id, settled.emission, failures))
@@ -148,6 +148,6 @@ class MessageOutcomes:
             self._collector.dead_letter(settled, failure, failures)
         if isinstance(self._spout, FailValueSpout):
             values = settled.emission.values if settled.emission is not None else ()
-            await self._task.notify("fail", self._spout.fail, settled.message_id, values, failure)
+            await self._task.user.notify("fail", self._spout.fail, settled.message_id, values, failure)
         else:
-            await self._task.notify("fail", self._spout.fail, settled.message_id, failure)
+            await self._task.user.notify("fail", self._spout.fail, settled.message_id, failure)

@@ -142,9 +142,9 @@ class SpoutTask(TaskActor):
 
     async def started(self) -> None:
         """Make and open a component."""
-        component = await self.make_component()
+        component = await self.user.make()
         if isinstance(component, FunctionSpout):
-            component = self.component = GeneratorSpout(component, len(self.spec.outputs["default"].fields))
+            component = self.user.component = GeneratorSpout(component, len(self.spec.outputs["default"].fields))
         if not isinstance(component, Spout):
             raise TypeError(f"{self.name} is no spout: {component!r}")
         self._spout = component
@@ -165,15 +165,15 @@ class SpoutTask(TaskActor):
             tree_max=self.config.acker_tree_max_messages,
         )
         given: Any = self._collector
-        if self.thread is not None:
+        if self.user.thread is not None:
             loop = asyncio.get_running_loop()
             given = ThreadedSpoutCollector(self._collector, self.emitter, loop, self._arrived)
             self._threaded = ThreadedTurns(self, component, given, self._turn_s)
-        context = self.context()
-        await self.open_component(component.open, context, given)
+        context = self.user.context()
+        await self.user.open(component.open, context, given)
         self._transfer()
         self._turns = self._turns_of(component)
-        self.use_hooks(context)
+        self.user.use_hooks(context)
         self._outcomes = MessageOutcomes(self, component, self._collector, self._pending, self._retries, self._replays)
         self.is_ready()
 
@@ -222,7 +222,7 @@ class SpoutTask(TaskActor):
     async def stopped(self) -> None:
         """The task ends."""
         try:
-            await self.end_component("close")
+            await self.user.end("close")
         finally:  # a kill does not wait for a thread without a bound
             if self.ready.done():
                 self._transfer()  # what a thread emitted in its last call
@@ -403,7 +403,7 @@ class SpoutTask(TaskActor):
         elif kind is Activate:
             if not self.active and not self._ended:
                 self.active = True
-                await self.notify("activate", self._spout.activate)
+                await self.user.notify("activate", self._spout.activate)
         elif kind is Deactivate:
             if message.end:
                 self._ended = True
@@ -411,9 +411,9 @@ class SpoutTask(TaskActor):
                     await self._stop_emit_loop()
             if self.active:
                 self.active = False
-                await self.notify("deactivate", self._spout.deactivate)
+                await self.user.notify("deactivate", self._spout.deactivate)
         elif kind is Question:
-            await self.answer(message)
+            await self.user.answer(message)
         elif kind is FailPending:
             await self._outcomes.fail_all(message.failure)
         elif kind is WatermarkRequest:

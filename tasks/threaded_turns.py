@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..topology import Spout
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .environment import Environment
+from .user_code import UserCode
 
 
 class ThreadedTask(Protocol):
     """The spout task."""
 
     env: Environment
+    user: UserCode
     suspended_since_s: float | None
 
     def held_up(self) -> bool:
         """Must something else be done before the next call? Called in the thread."""
-        ...
-
-    async def in_thread(self, work: Callable[[], Any]) -> Any:
-        """Run work in the task's thread."""
         ...
 
 
@@ -43,7 +40,7 @@ class ThreadedTurns:
         task.suspended_since_s = task.env.clock.monotonic()
         task.env.on_idle()
         try:
-            await task.in_thread(
+            await task.user.in_thread(
                 lambda: collector.turn(next_tuple, most, lambda: task.held_up() or stopwatch() >= until_s)
             )
         finally:

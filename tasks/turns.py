@@ -111,7 +111,7 @@ class BoltTurns:
             if task.steps.in_step:  # the data first; the ackers are informed at the end of the round
                 emitter.seal()
                 task.steps.after_round(self._post)
-            elif task.thread is None or not is_cancelled():  # killed: the thread may still be emitting
+            elif task.user.thread is None or not is_cancelled():  # killed: the thread may still be emitting
                 self._detach_if_idle()
                 emitter.flush()
             if task.outbox.blocked or not limits.whole:
@@ -159,7 +159,7 @@ class BoltTurns:
             self.running = stop - start
             failed = 0
             try:
-                if task.thread is None:
+                if task.user.thread is None:
                     ran = executor.run(segment, start, stop)
                     failed = ran if isinstance(ran, int) else await ran
                 else:
@@ -205,8 +205,8 @@ class BoltTurns:
         begun_s = self.begun_s = self._stopwatch()
         rows = self.running = sum(len(segment.items) for segment in segments)
         try:
-            if task.thread is not None:
-                failed = await task.in_thread(lambda: without_waiting(executor.run_batch(segments)))
+            if task.user.thread is not None:
+                failed = await task.user.in_thread(lambda: without_waiting(executor.run_batch(segments)))
             else:
                 failed = await executor.run_batch(segments)
         except RowFailedError as error:
@@ -220,8 +220,8 @@ class BoltTurns:
         used_s = self._stopwatch() - begun_s
         task.counters.execute_s += used_s
         self.running = 0
-        if task.hook_calls is not None:
-            task.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
+        if task.user.hook_calls is not None:
+            task.user.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
         for segment in segments:
             self._executed(executor, segment, len(segment.items), 0)
         if not executor.hold_open:
@@ -232,7 +232,7 @@ class BoltTurns:
             ran = executor.run(segment, start, stop)
             return ran if isinstance(ran, int) else without_waiting(ran)
 
-        return int(await self._task.in_thread(work))
+        return int(await self._task.user.in_thread(work))
 
     def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
         task = self._task
@@ -269,8 +269,8 @@ class BoltTurns:
         self.working, self.begun_s = True, self._stopwatch()
         task.long_call.turn_began()
         try:
-            if task.thread is not None:
-                await task.in_thread(lambda: without_waiting(executor.tick(segment)))
+            if task.user.thread is not None:
+                await task.user.in_thread(lambda: without_waiting(executor.tick(segment)))
             else:
                 await executor.tick(segment)
         except USER_ERRORS as raised:
@@ -292,7 +292,7 @@ class BoltTurns:
             task.detacher.all()
 
     def may_detach_now(self) -> bool:
-        return not self.working or (self.suspended and self._task.thread is None)
+        return not self.working or (self.suspended and self._task.user.thread is None)
 
     def send_detached(self) -> None:
         self._task.emitter.flush()
@@ -301,7 +301,7 @@ class BoltTurns:
 
     def loop_spent_s(self) -> float:
         """For how long the current rows have kept the event loop; 0.0 if a thread executes them."""
-        return self.spent_s if self._task.thread is None else 0.0
+        return self.spent_s if self._task.user.thread is None else 0.0
 
     def detach_waiting(self) -> bool:
         """A call does not return: rows in hand and behind it leave their trees. True if there were any."""
@@ -318,7 +318,7 @@ class BoltTurns:
 
     def wake(self) -> None:
         """A rich bolt emitted, acked or failed. Outside of a turn, nothing else would flush."""
-        if (not self.working or self.suspended) and self._flush_soon is None and self._task.thread is None:
+        if (not self.working or self.suspended) and self._flush_soon is None and self._task.user.thread is None:
             self._flush_soon = asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:

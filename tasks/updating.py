@@ -23,7 +23,7 @@ def update_spout(task: SpoutTask, config: Config) -> None:
     task.config = config
     task._limit = config.max_spout_pending
     task._expiry.time_out_after(config.message_timeout_s)
-    task.log_activity(wanted=config.debug)
+    task.user.log_activity(wanted=config.debug)
     task.wake()
 
 
@@ -39,9 +39,9 @@ def update_bolt(task: BoltTask, config: Config) -> None:
 
 def _watch(task: BoltTask) -> None:
     """Switch the debug log: the executor is given the hooks, or is replaced by another."""
-    if not task.log_activity(wanted=task.config.debug):
+    if not task.user.log_activity(wanted=task.config.debug):
         return
-    hooks, component, task_id = task.hook_calls, task.component, task.task.task_id
+    hooks, component, task_id = task.user.hook_calls, task.user.component, task.task.task_id
     collector = task.collectors[0]
     if not isinstance(collector, BoltTaskCollector):
         raise TypeError(f"the first collector of {task.name} is {collector!r}")

@@ -75,7 +75,7 @@ class BoltHarness:
     @property
     def component(self) -> Component:
         """The bolt's running instance: a copy of the given one, and a new one after a restart."""
-        component = self._task.component
+        component = self._task.user.component
         assert component is not None
         return component
 

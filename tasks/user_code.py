@@ -1,0 +1,201 @@
+"""User code: the component of a task: how it is made, opened, called and ended, with its hooks.
+
+User code of a `blocking` component runs in one thread that belongs to the task, and the task waits for it: two of its
+methods never run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from ..actors import Question
+from ..metrics import ProgressMetrics
+from ..topology import Component, TaskHook, TopologyContext
+from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
+from .exits import UserExitError
+from .hooks import DebugHook, HookCalls, load_hooks
+
+if TYPE_CHECKING:
+    from .task import TaskActor
+
+
+class GetResult:
+    """Request for the component's `result()`; sent as a Question on the control lane."""
+
+
+class UserCode:
+    """The component of one task. `component`: the present instance; `hook_calls`: of its hooks, if it has any.
+
+    `thread`: in which methods of a blocking component run; None: they run in the event loop.
+    """
+
+    __slots__ = ("_progress_failed", "_task", "component", "hook_calls", "hooks", "thread")
+
+    def __init__(self, task: TaskActor) -> None:
+        self.component: Component | None = None
+        self.hooks: list[TaskHook] = []
+        self.hook_calls: HookCalls | None = None
+        self.thread: ThreadPoolExecutor | None = None
+        self._progress_failed: Component | None = None
+        self._task = task
+
+    async def make(self) -> Component:
+        """A fresh component with its hooks; not yet opened."""
+        if self.component is not None:
+            self._task.counters.restarts += 1
+        self.component = component = self._task.spec.create()
+        if component.blocking and self.thread is None:
+            name = f"aiostorm-{self._task.task.component}[{self._task.task.task_id}]"
+            self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self.hooks = [hook() for hook in load_hooks(self._task.config)]
+        if self._task.config.debug:
+            self.hooks.append(DebugHook())
+        return component
+
+    def context(self) -> TopologyContext:
+        """The context that the component is given."""
+        return TopologyContext(
+            topology=self._task.env.name,
+            component=self._task.task.component,
+            task_id=self._task.task.task_id,
+            task_index=self._task.task.index,
+            config=self._task.config,
+            tasks=self._task.env.plan.tasks_of,
+            fields=self._task.env.stream_fields(),
+            add_hook=self.hooks.append,
+            resources=self._task.env.resources,
+        )
+
+    def use_hooks(self, context: TopologyContext) -> None:
+        """After the component was opened: call its hooks from now on, if it has any."""
+        self._call_hooks()
+        if self.hook_calls is not None:
+            self.hook_calls.call("prepare", context)
+
+    def log_activity(self, *, wanted: bool) -> bool:
+        """Switch the log of `topology.debug` for an open component. True if that changed anything."""
+        others = [hook for hook in self.hooks if not isinstance(hook, DebugHook)]
+        if wanted == (len(others) < len(self.hooks)):
+            return False
+        if wanted:
+            others.append(DebugHook())
+            others[-1].prepare(self.context())
+        self.hooks[:] = others  # the same list: contexts append to it
+        self._call_hooks()
+        return True
+
+    def _call_hooks(self) -> None:
+        task = self._task
+        self.hook_calls = None
+        task.emitter.on_emit = None
+        if self.hooks:
+            stopwatch = task.env.clock.stopwatch
+            self.hook_calls = HookCalls(self.hooks, task.task.task_id, stopwatch, lambda e: task.report("a hook", e))
+            task.emitter.on_emit = self.hook_calls.emitted
+
+    def progress(self) -> ProgressMetrics | None:
+        """How far the component is, if it can say. An error is reported once for each instance."""
+        component = self.component
+        if not isinstance(component, Component) or type(component).progress is Component.progress:
+            return None
+        try:
+            found = component.progress()
+            if found is None:
+                return None
+            return ProgressMetrics(found.unit, found.done, found.total, found.rows, found.before, found.note)
+        except Exception as error:
+            if component is not self._progress_failed:
+                self._progress_failed = component
+                self._task.report("progress", error)
+            return None
+
+    async def end(self, method: str) -> None:
+        """Call `close` or `cleanup`, and end the thread."""
+        if self.component is not None:
+            try:
+                if hasattr(self.component, method):  # a function bolt has nothing to clean up
+                    await self.call(getattr(self.component, method))
+            except USER_ERRORS as error:
+                self._task.report(method, user_error(error))
+            if self.hook_calls is not None:
+                self.hook_calls.call("cleanup")
+            self._task.emitter.flush()  # what a blocking component emitted or acked meanwhile
+        self._end_thread()
+
+    async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a user method: in the task's thread if the component blocks, else here; awaited if it is async."""
+        if self.thread is not None:
+            return await self.in_thread(lambda: method(*arguments))
+        try:
+            result = method(*arguments)
+        except asyncio.CancelledError as cancelled:
+            check_cancel(cancelled)
+            raise
+        if result is not None and inspect.isawaitable(result):
+            return await awaited(result)
+        return result
+
+    async def open(self, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call `open` or `prepare`. An error is reported and raised to the guardian."""
+        try:
+            await self.call(method, *arguments)
+        except USER_ERRORS as raised:
+            error = user_error(raised)
+            self._task.report(method.__name__, error)
+            self._end_thread()  # the guardian may give up; a next instance gets a new thread
+            if error is raised:
+                raise
+            raise error from raised
+
+    async def notify(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call a user method that is a notification; an error in it is reported and changes nothing."""
+        try:
+            await self.call(method, *arguments)
+        except USER_ERRORS as error:
+            self._task.report(where, user_error(error))
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        """Run blocking work in the task's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.thread, _contained, work)
+
+    async def answer(self, question: Question) -> None:
+        """Answer a question of the cluster."""
+        try:
+            if not isinstance(question.message, GetResult):
+                raise TypeError(f"a task does not understand {question.message!r}")
+            value = await self.call(self.component.result) if self.component is not None else None
+        except USER_ERRORS as raised:
+            error = user_error(raised)
+            self._task.report("result", error)
+            if not question.reply.done():
+                question.reply.set_exception(error)
+            return
+        if not question.reply.done():
+            question.reply.set_result(value)
+
+    def _end_thread(self) -> None:
+        if self.thread is not None:
+            self.thread.shutdown(wait=False, cancel_futures=True)
+            self.thread = None
+
+
+def _contained(work: Callable[[], Any]) -> Any:
+    """Run in a thread, with errors that cannot leave it as they are converted.
+
+    A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would look like a cancel of the
+    task, a SystemExit like one of the program.
+    """
+    try:
+        return work()
+    except asyncio.CancelledError as cancelled:
+        raise AwaitCancelledError("user code raised CancelledError, and the task was not cancelled") from cancelled
+    except StopIteration as error:
+        raise stop_iteration_error() from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise UserExitError(error) from error
