@@ -1,7 +1,8 @@
 """Idle detection: has a running topology nothing left to do?
 
 In one event loop the answer is exact: every task waits, every mailbox is empty, no sender waits for capacity, no
-message is pending. It is checked when a task runs out of work, not by polling.
+message is pending. It is checked when a task runs out of work, not by polling; and while a spout is known to be busy,
+only when a spout has nothing to do: so a busy topology is not checked in each turn of each bolt.
 
 1. *still*: no tuple moves. Every spout has finished, is inactive, is at its limit, or emitted nothing when it was last
    called; a spout whose `next_tuple` has been suspended for `quiet_s` counts as having emitted nothing.
@@ -84,15 +85,23 @@ class IdleDetector:
 
     def _check_all(self) -> None:
         self._soon = None
+        self._bolts_matter(False)
         for changed, wait in self._waiting.items():
             if not changed.done() and self._check(wait) is not None:
                 changed.set_result(None)
+
+    def _bolts_matter(self, matter: bool) -> None:
+        """Must a bolt that becomes quiet call `notify`? Not while a spout is busy: that one will."""
+        for spout in self._spouts:
+            spout.env.bolts_matter = matter
+            return
 
     async def wait(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         """Wait until the goal is reached. `broken` raises if that is impossible."""
         wait = _Waiter(goal, self._monotonic())
         while True:
             broken()
+            self._bolts_matter(True)
             recheck_s = self._check(wait)
             if recheck_s is not None and recheck_s <= 0:
                 return
@@ -122,6 +131,7 @@ class IdleDetector:
             recheck_s = max(recheck_s, since_s + goal.quiet_s - now_s)
             if goal.quiet_s:  # its data may have arrived a moment ago
                 recheck_s = max(recheck_s, wait.begun_s + SOON_S - now_s)
+        self._bolts_matter(True)
         if not all(bolt.is_idle for bolt in self._bolts) or not self._traffic_is_idle(goal.away):
             return None
         if any(box.has_control or box.has_data for box in self._ackers):

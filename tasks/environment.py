@@ -60,9 +60,9 @@ class Environment:
     `acker_ids`: the ackers, in order (a root belongs to number `root % len`). A sender reaches a mailbox by `wire`.
     `same_machine`: the tasks on this machine (None: all). `resources`: shared by the tasks of this worker, by name.
 
-    `on_idle` is called when a task has run out of work. While not `sampling`, a task that emits or executes calls
-    `wake`, because the backpressure monitor sleeps. `reaches`: can a message be posted to a task now? `memory`: shared
-    by the tasks of one process, groupings included (GroupingContext.shared).
+    `on_idle` is called when a task has run out of work; by a bolt task only if `bolts_matter`. While not `sampling`, a
+    task that emits or executes calls `wake`, because the backpressure monitor sleeps. `reaches`: can a message be
+    posted to a task now? `memory`: shared by the tasks of one process, groupings included (GroupingContext.shared).
     """
 
     name: str
@@ -78,6 +78,7 @@ class Environment:
     acker_ids: Sequence[int] = ()
     wire: Wire = direct
     on_idle: Callable[[], None] = field(default=_nothing)
+    bolts_matter: bool = True
     sampling: bool = True
     wake: Callable[[], None] = field(default=_nothing)
     reaches: Callable[[int], bool] = field(default=_always)

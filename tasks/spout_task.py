@@ -212,7 +212,8 @@ class SpoutTask(TaskActor):
                     # Not idle before the next call: after a failure, the spout may emit the message again.
                     self._polling.idle = False
                     self._wakeup.wake()
-                self.env.on_idle()
+                if self._polling.idle or self.suspended_since_s is not None or not self.active or self.finished:
+                    self.env.on_idle()  # else the emit loop does
                 if not mailbox.has_control and self._emit_loop_error is None:
                     await mailbox.wait_next()
         finally:
@@ -340,6 +341,7 @@ class SpoutTask(TaskActor):
         self._send()
         if self._collector.trees.settled_at_once and not self._outcomes.handles_acks:
             self.mailbox.wake()  # counting them needs no call in the thread
+        self.env.on_idle()
 
     def _transfer(self) -> None:
         if self._threaded is not None:

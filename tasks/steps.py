@@ -121,7 +121,8 @@ class Steps:
             self.stepper.ready()
         elif self.stopping:
             box.wake()
-        elif not worked:  # else the turn calls it at the end of the round, after its post to the ackers
+        elif not worked and self._task.env.bolts_matter:
+            # After a turn, the turn calls it: at the end of the round, after its post to the ackers.
             self._task.env.on_idle()
 
     def unblocked(self) -> None:

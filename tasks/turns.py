@@ -127,7 +127,8 @@ class BoltTurns:
             task.taken.segments or task.box.fill or (time is not None and time.firing)
         ):
             task.sampling.dry = True
-            task.env.on_idle()  # only now: before the post the task was not idle
+            if task.env.bolts_matter:
+                task.env.on_idle()  # only now: before the post the task was not idle
 
     async def _run_slices(self, executor: Executor) -> None:
         task, stopwatch, limit_s = self._task, self._stopwatch, self._turn_s
