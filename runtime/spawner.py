@@ -72,15 +72,8 @@ class Child(Protocol):
 class Spawner(Protocol):
     """Starts processes."""
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
-        """Start a process. `environment` is its whole environment; None: this process's. SpawnError if it fails.
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
+        """Start a process. SpawnError if it fails.
 
         `stdin` is its standard input, up to MAX_STDIN_BYTES; the process need not read it.
         """
@@ -129,7 +122,10 @@ class PythonSpawner:
         environment: Mapping[str, str] | None = None,
         stdin: bytes = b"",
     ) -> Child:
-        """Start a process (see Spawner). If the call is cancelled, no process is left behind."""
+        """Start a process (see Spawner). If the call is cancelled, no process is left behind.
+
+        `environment` is its whole environment; None: this process's.
+        """
         check_stdin(name, stdin)
         child = await self._start(name, arguments, environment, subprocess.PIPE if stdin else subprocess.DEVNULL)
         child.write_stdin(stdin)

@@ -9,7 +9,7 @@
    it ends.
 2. There is at most one spare. It is started AFTER_S after the last new process, so that it takes no processor time from
    that process's start; or SOON_S after a spare was used, which has already started.
-3. A spare that has ended is not used. A spawn with its own environment always starts a new process.
+3. A spare that has ended is not used.
 4. Leaving the block ends the spare. It dies with its parent like any child.
 
 From: dask's and Celery's warm workers; Android's zygote, without its fork.
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -50,25 +50,18 @@ class WarmPool:
         """Is there a spare?"""
         return self._spare is not None and self._spare.runs
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         """Start a process (see Spawner), from the spare if possible."""
         self._spawned.set()
         self._wait_s = AFTER_S
-        if environment is None and self._spare is not None and self._spare.runs:
+        if self._spare is not None and self._spare.runs:
             request = json.dumps(list(arguments)).encode() + b"\n" + stdin
             check_stdin(name, request)
             spare, self._spare = self._spare, None
             self._wait_s = SOON_S
             spare.assign(name, request)
             return spare
-        return await self._spawner.spawn(name, arguments, environment=environment, stdin=stdin)
+        return await self._spawner.spawn(name, arguments, stdin=stdin)
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()

@@ -288,16 +288,9 @@ class _WorkerSpawner:
         self._slots = slots
         self._driver = driver
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         spawner: Spawner = self._driver if name.startswith(f"{DRIVER}-") else self._slots
-        return await spawner.spawn(name, arguments, environment=environment, stdin=stdin)
+        return await spawner.spawn(name, arguments, stdin=stdin)
 
 
 def _source(spark: Any) -> SessionSource:

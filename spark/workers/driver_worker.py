@@ -14,7 +14,7 @@ import itertools
 import logging
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ...cluster import PARENT, WORKER, WorkerOptions, work
@@ -34,17 +34,10 @@ class DriverWorkerSpawner:
         self._security = security
         self._node = node
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         """Start a worker (see Spawner). Only its addresses and target are used of its arguments."""
-        if environment is not None or stdin:
-            raise ValueError("a worker in the parent's process has the parent's environment, and no standard input")
+        if stdin:
+            raise ValueError("a worker in the parent's process has no standard input")
         after = dict(itertools.pairwise(arguments))
         options = WorkerOptions(
             name,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ...actors import Actor
@@ -62,17 +62,10 @@ class SlotSpawner:
         self._final: AiostormError | None = None
         node.offer(SLOTS, node.system.spawn(_SlotListener(self), SLOTS))
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         """Start a worker (see Spawner); it runs when a core is free, with the executor's environment."""
-        if environment is not None or stdin:
-            raise ValueError("a worker on an executor has the environment of its executor, and no standard input")
+        if stdin:
+            raise ValueError("a worker on an executor has no standard input")
         if self._final is not None:
             raise self._final
         self._incarnations += 1

@@ -54,7 +54,6 @@ class Process:
         self.store: SimStore
         self.at_death: list[Callable[[bool], None]] = []
         """Called once, when this incarnation ends: was it a crash?"""
-        self.environment: dict[str, str] = {}
         self.stdin = b""
         self.on_terminate: Callable[[], None] | None = None
         """Called on SIGTERM; None: the process is killed by it."""

@@ -9,7 +9,7 @@
    of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has set
    `process.on_terminate`. A frozen process is terminated when it continues, and killed at once.
 3. A child dies with its parent, a moment later (see parent watch), however the parent ended.
-4. The environment is `process.environment`; None: that of the parent. Its input is `process.stdin`.
+4. Its input is `process.stdin`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,7 @@ class SimSpawner:
         self._on_line = on_line
         self._chance = process.world.chance.stream(f"spawns {process.name}.{process.incarnation}")
 
-    async def spawn(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-    ) -> Child:
+    async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         program = self._programs.get(arguments[0]) if arguments else None
         if program is None:
             raise SpawnError(f"{name}: no program {arguments[:1]}; there are: {', '.join(self._programs)}")
@@ -70,7 +63,6 @@ class SimSpawner:
             process = world.process(name, main)
         else:
             process.main = main
-        process.environment = dict(self._parent.environment if environment is None else environment)
         process.stdin = stdin
         process.start()
         child.begin(process, self._chance.random() * PARENT_WATCH_S)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.runtime import ChildLine, PythonSpawner, Spawner, SpawnError, die_with_parent
+from aiostorm.runtime import ChildLine, PythonSpawner, SpawnError, die_with_parent
 from aiostorm.runtime.parent_watch import PARENT_WATCH
 from aiostorm.runtime.spawner import MAX_STDIN_BYTES, Lines
 
@@ -32,7 +32,7 @@ class Nursery:
         self.lines: list[ChildLine] = []
         self.environment = {**os.environ, "PYTHONPATH": str(path)}
 
-    def spawner(self, code: str) -> Spawner:
+    def spawner(self, code: str) -> PythonSpawner:
         (self.path / "a_child.py").write_text(textwrap.dedent(code), encoding="utf-8")
         return PythonSpawner("a_child", self.lines.append)
 

@@ -21,13 +21,13 @@ class Programs:
     """What can be started, and what it has done."""
 
     def __init__(self) -> None:
-        self.ran: list[tuple[str, tuple[str, ...], dict[str, str]]] = []
+        self.ran: list[tuple[str, tuple[str, ...]]] = []
         self.read: list[bytes] = []
         self.printed: list[str] = []
         self.after: list[str] = []
 
     async def short(self, process: Process, arguments: Sequence[str]) -> None:
-        self.ran.append((process.name, tuple(arguments), process.environment))
+        self.ran.append((process.name, tuple(arguments)))
         self.read.append(process.stdin)
 
     async def raises(self, process: Process, arguments: Sequence[str]) -> None:
@@ -72,10 +72,10 @@ async def ended(child: Child) -> int:
 
 def test_a_program_runs_with_its_arguments_and_several_callers_can_wait_for_its_end() -> None:
     async def work(world: World, programs: Programs, spawner: SimSpawner) -> None:
-        child = await spawner.spawn("w", ["short", "a", "b c"], environment={"X": "1"}, stdin=b"a token")
+        child = await spawner.spawn("w", ["short", "a", "b c"], stdin=b"a token")
         assert await asyncio.gather(ended(child), ended(child)) == [0, 0]
         assert await ended(child) == 0
-        assert programs.ran == [("w", ("a", "b c"), {"X": "1"})]
+        assert programs.ran == [("w", ("a", "b c"))]
         again = await spawner.spawn("w", ["short"])
         assert again.pid != child.pid
         assert (await ended(again), again.name) == (0, "w")
