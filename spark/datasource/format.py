@@ -41,7 +41,6 @@ def register(spark: Any) -> None:
     if version() < (4, 0):
         raise SparkUnavailableError('format("aiostorm") needs PySpark 4.0 or newer: 3.5 has no data sources in Python')
     require("pyarrow")
-    require("pandas")
     from . import api as datasource_api
 
     try:
