@@ -23,18 +23,17 @@ from ..windows import WindowBolt, WindowedBolt
 from .bolt_time import WAKEUP, BoltTime
 from .detaching import Detacher
 from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
-from .emit.portions import Portions
 from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
 from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
 from .failures import HELD, Failures
 from .in_flight import Taken
-from .input_limits import InputLimits
 from .long_call import LongCallWatch
 from .sampling import BoltSampling
 from .steps import Steps
 from .task import TaskActor
+from .turn_limits import InputLimits, Portions
 from .turns import BoltTurns
 
 

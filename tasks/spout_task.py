@@ -30,20 +30,19 @@ from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, Fun
 from .backoff import Backoff
 from .calls import Calls, Turns
 from .drive import USER_ERRORS, finish, pause, user_error
-from .emit.portions import Portions
 from .emit.spout_collector import SpoutTaskCollector
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .emit.trees import Inits, Trees
 from .emit.watermarks import EndOfStream
 from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
-from .expiry import Expiry
 from .generator_spout import ChunkTurns, GeneratorSpout
-from .message_outcomes import MessageOutcomes
+from .message_outcomes import Expiry, MessageOutcomes
 from .pacing import wait_for_pace
 from .polling import NOT_CALLED, Polling
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .threaded_turns import ThreadedTurns
+from .turn_limits import Portions
 from .wakeup import SpoutWakeup
 
 

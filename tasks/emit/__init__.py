@@ -4,7 +4,7 @@ User code emits into collectors.py, spout_collector.py and threaded_collector.py
 Rows wait in emit_buffer.py until emitter.py seals them at the end of a turn: the grouping splits them, each share
 becomes a segment, and ack_batch.py decides what is sent to the ackers (detached.py: rows that have left their tree;
 lineage.py: the messages of a row). outbox.py keeps what the target's mailbox has not taken, waiting.py and spreading.py
-rows that any of several targets may take, portions.py limits the rows of a turn. following.py finds watermarks in
+rows that any of several targets may take. following.py finds watermarks in
 emitted rows, watermarks.py sends them. stamping.py and checking.py are special emitters.
 """
 
@@ -13,9 +13,8 @@ from .collectors import BasicBatchCollector, BasicTaskCollector, BoltTaskCollect
 from .detached import Detached, can_detach
 from .emit_buffer import MANY, UNTRACKED, Direct, EmitBuffer, OutStream, Route, Split
 from .emitter import Emitter
-from .lineage import emit_buffer_of, mark_done
+from .lineage import mark_done
 from .outbox import Outbox, Outlet, Outlets
-from .portions import Portions
 from .spout_collector import SpoutTaskCollector
 from .stamping import StampingEmitter
 from .threaded_collector import ThreadedSpoutCollector
@@ -36,7 +35,6 @@ __all__ = [
     "Outbox",
     "Outlet",
     "Outlets",
-    "Portions",
     "Route",
     "Split",
     "SpoutTaskCollector",
@@ -46,6 +44,5 @@ __all__ = [
     "WindowCollector",
     "can_detach",
     "check_rows",
-    "emit_buffer_of",
     "mark_done",
 ]

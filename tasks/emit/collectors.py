@@ -13,7 +13,7 @@ from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedMark, Row
 from ...windows import to_ms
 from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
-from .lineage import Anchors, emit_buffer_of, joined, lineage_of, mark_done, settle_all
+from .lineage import Anchors, joined, lineage_of, mark_done, settle_all
 from .outbox import Outbox
 
 
@@ -100,7 +100,7 @@ class BasicTaskCollector(TaskCollector):
         """From now on, emits are children of rows of this segment."""
         self._segment, self._emitted = segment, (-1, 0)
         self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
-        self._enter(emit_buffer_of(self._emitter, segment))
+        self._enter(self._emitter.buffer_of(segment))
 
     def suspend(self) -> None:
         """User code suspends: what it has emitted is sent; later emits go into a new emit buffer."""
@@ -113,7 +113,7 @@ class BasicTaskCollector(TaskCollector):
         segment = self._segment
         if segment is not None:
             self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
-            self._enter(emit_buffer_of(self._emitter, segment))
+            self._enter(self._emitter.buffer_of(segment))
 
     def leave(self) -> None:
         """No tuple is being executed: an emit is an error."""

@@ -120,6 +120,10 @@ class Emitter:
         self._emit_buffers.append(found)
         return found
 
+    def buffer_of(self, segment: Segment) -> EmitBuffer:
+        """The emit buffer for children of a segment's rows."""
+        return self.emit_buffer(segment.root if segment.lineage is None else MANY)
+
     def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
         """Several rows of one root. The items are handed over, the marks (None: untracked) are not."""
         emit_buffers = self._emit_buffers

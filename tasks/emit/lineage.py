@@ -11,17 +11,9 @@ from itertools import chain
 from typing import Any
 
 from ...topology import EmitError, Segment, Tuple, TupleBatch
-from .emit_buffer import MANY, UNTRACKED, EmitBuffer
-from .emitter import Emitter
+from .emit_buffer import MANY, UNTRACKED
 
 Anchors = Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None
-
-
-def emit_buffer_of(emitter: Emitter, segment: Segment) -> EmitBuffer:
-    """The emit buffer for children of a segment's rows."""
-    if segment.lineage is not None:
-        return emitter.emit_buffer(MANY)
-    return emitter.emit_buffer(segment.root)
 
 
 def mark_done(segment: Segment, offset: int) -> bool:

@@ -18,7 +18,6 @@ from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
 from ..emit.collectors import BasicTaskCollector
 from ..emit.emit_buffer import MANY
 from ..emit.emitter import Emitter
-from ..emit.lineage import emit_buffer_of
 from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
 from .base import Collectors, Executor, Fail, Tools
@@ -208,7 +207,7 @@ class FunctionExecutor(Executor):
     def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
         if self._stream is None:
             return [], []
-        return emit_buffer_of(self._emitter, segment).buffer(self._stream)
+        return self._emitter.buffer_of(segment).buffer(self._stream)
 
     async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
         """The results of one row after the first chunk, with waits between chunks. 1 if the row failed, else 0."""

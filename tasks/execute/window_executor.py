@@ -37,7 +37,6 @@ from ...windows import (
 from ..drive import USER_ERRORS, user_error
 from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
-from ..emit.lineage import emit_buffer_of
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
 from .window_results import rows_of
@@ -72,7 +71,7 @@ class LateRows:
 
     def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
         out, row = self._emitter.streams.row(values, stream)
-        items, marks = emit_buffer_of(self._emitter, segment).buffer(out)
+        items, marks = self._emitter.buffer_of(segment).buffer(out)
         items.append(out.item(row))
         source = segment.indices if segment.lineage is None else segment.lineage.pairs
         marks.append(None if source is None else source[offset])

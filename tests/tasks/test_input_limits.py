@@ -6,8 +6,7 @@ from typing import Any
 
 from aiostorm.actors.lanes import Lanes
 from aiostorm.tasks.emit.outbox import Outbox
-from aiostorm.tasks.emit.portions import Portions
-from aiostorm.tasks.input_limits import MEASURE_S, InputLimits
+from aiostorm.tasks.turn_limits import MEASURE_S, InputLimits, Portions
 from aiostorm.topology import Config
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiostorm.actors.lanes import Lanes
 from aiostorm.tasks.emit.outbox import Outbox
-from aiostorm.tasks.emit.portions import Portions
+from aiostorm.tasks.turn_limits import Portions
 from aiostorm.topology import Fields, Origin, Segment
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
