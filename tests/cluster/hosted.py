@@ -149,7 +149,7 @@ class Workers:
     def component(self, name: str) -> list[Any]:
         """The components of all tasks of that name."""
         return [
-            task.component
+            task.user.component
             for worker in self.living.values()
             for task in worker.task_set.tasks
             if task.task.component == name

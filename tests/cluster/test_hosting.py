@@ -164,7 +164,7 @@ async def test_messages_that_a_dead_worker_had_are_replayed_at_once(victim: str,
         await workers.wait_quiet(lambda: all_acked(2), timeout_s=100)
         assert sim_clock.now() - began_s < 50, "no message waited for the timeout"
         [survivor] = [name for name in workers.names if name != victim]
-        [spout] = [task.component for task in workers.living[survivor].task_set.tasks.spouts]
+        [spout] = [task.user.component for task in workers.living[survivor].task_set.tasks.spouts]
         assert spout.failures, "what was open when it died"
         assert all(failure.reason == "failed" and victim in failure.error for failure in spout.failures)
 

@@ -65,7 +65,7 @@ class WindowsProgress:
 
     def _spouts(self, worker: Worker) -> Iterator[Stall]:
         for spout in worker.task_set.tasks.spouts:
-            log: Any = spout.component
+            log: Any = spout.user.component
             if not isinstance(log, LogSpout) or spout._emit_loop is None or not spout._may_emit():
                 continue
             if log.queue and log.queue[0][0] < self.world.now_s:
@@ -91,7 +91,7 @@ class WindowsProgress:
         for machine in self.ledger.machines:
             if isinstance(machine, WatchedBuffer) and machine.lives:
                 held |= machine.holds
-        spouts = [spout.component for worker in workers for spout in worker.task_set.tasks.spouts]
+        spouts = [spout.user.component for worker in workers for spout in worker.task_set.tasks.spouts]
         rows = {row for spout in spouts if isinstance(spout, LogSpout) for row in spout.open_rows}
         if moving := rows - held:
             ledger = self.ledger
