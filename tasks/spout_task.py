@@ -211,7 +211,12 @@ class SpoutTask(TaskActor):
                     # Not idle before the next call: after a failure, the spout may emit the message again.
                     self._polling.idle = False
                     self._wakeup.wake()
-                if self._polling.idle or self.suspended_since_s is not None or not self.active or self.finished:
+                if (
+                    self._polling.idle
+                    or self.suspended_since_s is not None
+                    or not self.active
+                    or self._collector.finished
+                ):
                     self.env.on_idle()  # else the emit loop does
                 if not mailbox.has_control and self._emit_loop_error is None:
                     await mailbox.wait_next()

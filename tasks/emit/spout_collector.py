@@ -194,8 +194,10 @@ class SpoutTaskCollector(TaskCollector):
             self._seal_tree(0)
         self._loose = None
         tree.items, tree.marks = [], []  # an idle spout keeps no values
-        if self.trees.inits.waiting:
-            self.trees.inits.flush()
+        inits = self.trees.inits
+        if inits.waiting and not inits.posting:
+            inits.posting = True
+            inits.after_round(inits.post)
         self._emitter.flush()
 
     def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:

@@ -124,9 +124,12 @@ class Trees:
 
 
 class Inits:
-    """The INITs of one spout task. They are posted at the end of the round, after the data: `waiting`, until then."""
+    """The INITs of one spout task: `waiting` for `post`, at the end of the round, after the data.
 
-    __slots__ = ("_after_round", "_posting", "_task_id", "ackers", "waiting")
+    `posting`: is the post planned?
+    """
+
+    __slots__ = ("_task_id", "ackers", "after_round", "posting", "waiting")
 
     def __init__(
         self, task_id: int, ackers: Sequence[Inbox], after_round: Callable[[Callable[[], None]], None]
@@ -134,23 +137,18 @@ class Inits:
         self.ackers = ackers
         self.waiting: list[tuple[int, int]] = []
         self._task_id = task_id
-        self._after_round = after_round
-        self._posting = False
-
-    def flush(self) -> None:
-        """Post at the end of this round. (Call it only if some wait.)"""
-        if not self._posting:
-            self._posting = True
-            self._after_round(self._post)
+        self.after_round = after_round
+        self.posting = False
 
     def void(self) -> None:
         """All trees that were sent so far count as failed: the ackers need not keep them."""
-        self._post()  # first, or the INITs would reach the ackers after Forget
+        self.post()  # first, or the INITs would reach the ackers after Forget
         for mailbox in self.ackers:
             mailbox.post(Forget(self._task_id))
 
-    def _post(self) -> None:
-        self._posting = False
+    def post(self) -> None:
+        """Post what waits."""
+        self.posting = False
         inits, self.waiting = self.waiting, []
         ackers = self.ackers
         if not inits:
