@@ -45,7 +45,7 @@ class BoltState:
 
     component: str
     reading: BoltReading
-    life: int
+    incarnation: int
     reported_s: float
     since_s: float
 

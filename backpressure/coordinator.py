@@ -197,14 +197,14 @@ class Coordinator:
         component = self._component_of.get(reading.task, "")
         if component not in self._sources:
             return
-        life = readings.life
-        self._flows.count(component, reading.task, life, readings.at_s, reading.executed)
+        incarnation = readings.incarnation
+        self._flows.count(component, reading.task, incarnation, readings.at_s, reading.executed)
         known = self._bolts.get(reading.task)
-        before = (known.life, known.reading.step) if known is not None else (life, 0)
+        before = (known.incarnation, known.reading.step) if known is not None else (incarnation, 0)
         was = known is not None and known.blocked
-        bolt = BoltState(component, reading, life, now_s, wall_s if known is None else known.since_s)
+        bolt = BoltState(component, reading, incarnation, now_s, wall_s if known is None else known.since_s)
         self._bolts[reading.task] = bolt
-        if reading.flagged and (life, reading.step) != before:
+        if reading.flagged and (incarnation, reading.step) != before:
             self._fresh.setdefault(component, set()).add(reading.verdict)
         if bolt.blocked != was:
             bolt.since_s = wall_s
@@ -216,7 +216,7 @@ class Coordinator:
         component = self._component_of.get(reading.task, "")
         if component not in self._tasks or component in self._sources:
             return
-        self._flows.count(component, reading.task, readings.life, readings.at_s, reading.emitted)
+        self._flows.count(component, reading.task, readings.incarnation, readings.at_s, reading.emitted)
         known = self._spouts.get(reading.task)
         waited = known is not None and known.reading.wait_us > 0
         since_s = known.since_s if known is not None and waited else wall_s

@@ -7,7 +7,7 @@
    that was too high (the current execution is estimated) is not counted twice.
 2. Tuples in the component's mailboxes were emitted too: without them, `a` would be too small while the mailboxes fill.
    The same goes for tuples that wait in the bolts before it, in proportion to what it has received from these so far.
-3. A rate is over the last period of each task, by the clock of its own monitor; `a` is over the last WINDOW_S seconds,
+3. A rate is over the last period of each task, by the clock of its own monitor; `a` is over the last LONG_S seconds,
    or up to twice as many; soon after spouts have started to be paced, it is over the time since then.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-WINDOW_S: Final = 60.0
+LONG_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class _Totals:
 class _TaskRate:
     """One task in one process: its counts over the last period with their times; the `highest` count so far."""
 
-    __slots__ = ("counts", "highest", "life")
+    __slots__ = ("counts", "highest", "incarnation")
 
-    def __init__(self, life: int, samples: int) -> None:
-        self.life = life
+    def __init__(self, incarnation: int, samples: int) -> None:
+        self.incarnation = incarnation
         self.highest = 0
         self.counts: deque[tuple[float, int]] = deque(maxlen=samples + 1)
 
@@ -62,12 +62,12 @@ class Flows:
         self._before = self._base = self._now = _Totals()
         self._base_s = -math.inf
 
-    def count(self, component: str, task: int, life: int, at_s: float, so_far: int) -> None:
-        """A task has emitted or executed `so_far` tuples in this life of its process."""
+    def count(self, component: str, task: int, incarnation: int, at_s: float, so_far: int) -> None:
+        """A task has emitted or executed `so_far` tuples in this incarnation of its process."""
         tracks = self._tracks.setdefault(component, {})
         track = tracks.get(task)
-        if track is None or track.life != life:
-            track = tracks[task] = _TaskRate(life, self._samples)
+        if track is None or track.incarnation != incarnation:
+            track = tracks[task] = _TaskRate(incarnation, self._samples)
         elif track.counts and at_s <= track.counts[-1][0]:  # received twice
             return
         self._counts[component] += max(so_far - track.highest, 0)
@@ -85,7 +85,7 @@ class Flows:
         self._now = _Totals(dict(self._counts), dict(fills))
         if self._base_s == -math.inf:
             self._base_s = now_s
-        elif now_s - self._base_s >= WINDOW_S:
+        elif now_s - self._base_s >= LONG_S:
             self._before, self._base, self._base_s = self._base, self._now, now_s
 
     def reset_base(self, now_s: float, after_s: float) -> None:
@@ -93,7 +93,7 @@ class Flows:
 
         (For example at senders in other processes: emitted, but not yet received.)
         """
-        self._base, self._base_s = self._now, now_s + after_s - WINDOW_S
+        self._base, self._base_s = self._now, now_s + after_s - LONG_S
 
     def rate(self, component: str) -> float:
         """Tuples a second over the last period; 0 if none or unknown."""

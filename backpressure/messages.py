@@ -16,7 +16,7 @@ from .sampler import PressureVerdict
 
 @dataclass(frozen=True, slots=True)
 class BoltReading:
-    """The state of a bolt task. `fill` and `capacity` in tuples, `executed` tuples in this life of its process.
+    """The state of a bolt task. `fill` and `capacity` in tuples, `executed` tuples in this incarnation of its process.
 
     `step` counts the verdicts. `busy` (0 to 1) in the time that the last verdict is about; `load` in the last interval:
     1 if it always had work. `starved`: it ran out of work within the last period. `blocks`: how many verdicts in a row
@@ -53,9 +53,9 @@ class SpoutReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """From a monitor. `life` differs for each process; `at_s` is the time on the monitor's clock."""
+    """From a monitor. `incarnation` differs for each process; `at_s` is the time on the monitor's clock."""
 
-    life: int
+    incarnation: int
     at_s: float
     bolts: tuple[BoltReading, ...] = ()
     spouts: tuple[SpoutReading, ...] = ()

@@ -7,7 +7,7 @@
    not make up for all of it at once.
 3. A turn counts at the pace at which it started, if that was faster: an order that arrives while `next_tuple` waits for
    its source does not apply to what was emitted before it.
-4. `held_s` adds up the time that it really delayed tuples.
+4. `delayed_s` adds up the time that it really delayed tuples.
 
 From: the virtual scheduling algorithm (GCRA) of ITU-T I.371.
 """
@@ -27,7 +27,7 @@ class Pacer:
 
     def __init__(self) -> None:
         self.wait_s = 0.0
-        self.held_s = 0.0
+        self.delayed_s = 0.0
         self.slack_s = LEAST_SLACK_S
         self._next_s = 0.0
 

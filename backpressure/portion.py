@@ -36,12 +36,12 @@ class Portion:
         """Is it as large as it can be?"""
         return self.rows == self._most
 
-    def sent(self, rows: int, held_s: float) -> None:
-        """The output of a turn of `rows` rows was delayed for `held_s`."""
+    def sent(self, rows: int, delayed_s: float) -> None:
+        """The output of a turn of `rows` rows was delayed for `delayed_s`."""
         target_s = self._target_s
-        if held_s > target_s > 0.0:
-            self.rows = max(1, min(self.rows, int(rows * target_s / held_s)))
-        elif self.rows < self._most and 2 * held_s <= target_s and 2 * rows >= self.rows:
+        if delayed_s > target_s > 0.0:
+            self.rows = max(1, min(self.rows, int(rows * target_s / delayed_s)))
+        elif self.rows < self._most and 2 * delayed_s <= target_s and 2 * rows >= self.rows:
             self.rows = min(2 * self.rows, self._most)
 
     def aim(self, target_s: float) -> None:

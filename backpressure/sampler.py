@@ -1,6 +1,6 @@
 """Sampler: how a task's mailbox has been, judged once a period. Pure: samples in, verdicts out.
 
-    above high (or senders are held) ─┐                      more than `rate` high ─► BLOCKED:  flagged
+    above high, or gate closed ───────┐                      more than `rate` high ─► BLOCKED:  flagged
     between                           ├─ `samples` of them ─►
     at or below low ──────────────────┘                      more than `rate` low, and flagged ─► RELIEVED
 
@@ -51,19 +51,20 @@ class PressureVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One observation of a task. `fill` and `capacity` in tuples; `executed` so far; `held`: the gate is or was closed.
+    """One observation of a task. `fill` and `capacity` in tuples; `executed` so far.
 
-    `execute_s`: seconds spent on tuples so far, including the current one. `dry`: it has run out of work since the last
-    sample. `life`: differs for each instance of its component.
+    `closed`: the gate is closed, or was since the last sample. `execute_s`: seconds spent on tuples so far, including the
+    current one. `dry`: the task has run out of work since the last sample. `instance`: differs for each instance of its
+    component.
     """
 
     fill: int
     capacity: int
-    held: bool
+    closed: bool
     executed: int
     execute_s: float
     dry: bool = False
-    life: int = 0
+    instance: int = 0
     stuck: bool = False
 
 
@@ -79,7 +80,7 @@ def level_of(sample: Sample, settings: Settings) -> Level:
     if sample.stuck:
         return Level.BETWEEN
     share = sample.fill / sample.capacity  # a share, as the marks are: 0.29 * 100 is less than 29
-    if sample.held or share > settings.high:
+    if sample.closed or share > settings.high:
         return Level.HIGH
     return Level.LOW if share <= settings.low else Level.BETWEEN
 
@@ -117,7 +118,7 @@ class Sampler:
 
     def sample(self, sample: Sample, now_s: float) -> PressureVerdict:
         """Add a sample. Returns the verdict if a period ends with it; else NONE."""
-        if self._observations and sample.life != self._observations[-1].sample.life:
+        if self._observations and sample.instance != self._observations[-1].sample.instance:
             self.forget()
         last = self._observations[-1] if self._observations else None
         observation = _Observation(now_s, sample, level_of(sample, self.settings))

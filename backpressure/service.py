@@ -4,7 +4,7 @@
 
 1. It is a ratio of sums, so a turn counts by its rows and its time: a pause of the process during a turn of a thousand
    rows is shared by all of them.
-2. The sums fade with the time that the task works, not with the time that passes: a turn that was WINDOW_S of work ago
+2. The sums fade with the time that the task works, not with the time that passes: a turn that was MEMORY_S of work ago
    counts one third. So a row that takes seconds has an effect at once, and a task without work keeps its measurements.
 3. It lies between the shortest and the longest time a row of the measured turns (and is at least LEAST_S).
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import exp
 from typing import Final
 
-WINDOW_S: Final = 1.0
+MEMORY_S: Final = 1.0
 """Seconds of work."""
 
 LEAST_S: Final = 1e-9
@@ -37,7 +37,7 @@ class ServiceTime:
     def measured(self, rows: int, work_s: float) -> float:
         """A turn of `rows` rows took `work_s` seconds of work. Returns the new `row_s`."""
         if rows:
-            keep = exp(-work_s / WINDOW_S)
+            keep = exp(-work_s / MEMORY_S)
             self._rows = self._rows * keep + rows
             self._work_s = self._work_s * keep + work_s
             self.row_s = max(self._work_s / self._rows, LEAST_S)

@@ -54,12 +54,12 @@ class SpoutPace:
         elif new and pace.change is PaceChange.SLOW and not (self.wait_us and pace.follow_us):
             self.throttle.slow(pace.time_us)
         elif new and pace.change is PaceChange.RELIEVE and self.wait_us:
-            held_s, passed_s = self.pacer.held_s, now_s - self._taken_s
-            self.throttle.relieve(pace.busy, bound=held_s > BOUND * passed_s)
+            delayed_s, passed_s = self.pacer.delayed_s, now_s - self._taken_s
+            self.throttle.relieve(pace.busy, bound=delayed_s > BOUND * passed_s)
         elif pace.follow_us:  # the time is known: no need to search for it
             self.throttle.follow(pace.follow_us)
         if new:
-            self.pacer.held_s, self._taken_s = 0.0, now_s
+            self.pacer.delayed_s, self._taken_s = 0.0, now_s
         self._apply(now_s)
 
     def expire(self, now_s: float) -> bool:

@@ -1,6 +1,6 @@
 """Wire: the messages between monitors, the topology master and the tasks of other workers, encoded.
 
-    READINGS  [task, 4, life, at_s, bolt …, spout …]        each reading an array of its fields
+    READINGS  [task, 4, incarnation, at_s, bolt …, spout …]        each reading an array of its fields
     PACE      [task, 5, epoch, step, change, lease_s, time_us, busy, trim, slack_s, follow_us,
                others_us]
     CLEAR     [task, 6]
@@ -53,7 +53,7 @@ def _pack(task_id: int, message: Any) -> bytes:
             for b in message.bolts
         )
         spouts = tuple((s.task, s.emitted, s.wait_us, s.epoch, s.step, s.active) for s in message.spouts)
-        return pack_value((task_id, _READINGS, message.life, message.at_s, bolts, spouts))
+        return pack_value((task_id, _READINGS, message.incarnation, message.at_s, bolts, spouts))
     if type(message) is Pace:
         m = message
         change = _CHANGES.index(m.change)
@@ -80,9 +80,9 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
-        case (int(task_id), 4, int(life), float(at_s), tuple(bolts), tuple(spouts)):
+        case (int(task_id), 4, int(incarnation), float(at_s), tuple(bolts), tuple(spouts)):
             found = tuple(map(_bolt, bolts)), tuple(map(_spout, spouts))
-            return task_id, Readings(_count(life), _real(at_s), *found)
+            return task_id, Readings(_count(incarnation), _real(at_s), *found)
         case (int(task_id), 5, *order):
             return task_id, _pace(order)
         case (int(task_id), 6):

@@ -17,5 +17,5 @@ async def wait_for_pace(pace: SpoutPace, wakeup: SpoutWakeup, clock: Clock) -> b
     if not delay_s:
         return False
     await wakeup.wait(delay_s)
-    pace.pacer.held_s += clock.monotonic() - begun_s
+    pace.pacer.delayed_s += clock.monotonic() - begun_s
     return True

@@ -38,11 +38,11 @@ class BoltSampling:
         seen = Sample(
             fill=box.fill + task.taken.rows + running - done,
             capacity=box.limit,
-            held=not (box.gate_open or box.closed) or (box.closings != self._closings and not self.dry),
+            closed=not (box.gate_open or box.closed) or (box.closings != self._closings and not self.dry),
             executed=counters.executed + done,
             execute_s=counters.execute_s + spent_s,
             dry=self.dry,
-            life=counters.restarts,
+            instance=counters.restarts,
             stuck=bool(task.outbox.blocked),
         )
         self.dry = not (turns.working or seen.fill)

@@ -82,7 +82,7 @@ class _Spout:
         while self._free_s <= now_s:
             delay_s = pacer.delay_s(now_s)
             if delay_s:
-                pacer.held_s += min(delay_s, STEP_S)
+                pacer.delayed_s += min(delay_s, STEP_S)
                 self._free_s = max(self._free_s, now_s)
                 return
             if not takes():

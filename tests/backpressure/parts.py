@@ -37,7 +37,7 @@ class World:
         self._made = Graph(sources, sources), tasks
         self.now_s = 1000.0
         self.epoch = 0
-        self.life = 1
+        self.incarnation = 1
         self.bolts: dict[int, BoltReading] = {}
         self.spouts: dict[int, SpoutReading] = {}
         self.silent: set[int] = set()
@@ -101,7 +101,7 @@ class World:
             self.now_s += 1.0
             bolts = tuple(reading for task, reading in self.bolts.items() if task not in self.silent)
             spouts = tuple(reading for task, reading in self.spouts.items() if task not in self.silent)
-            readings = Readings(self.life, self.now_s, bolts, spouts)
+            readings = Readings(self.incarnation, self.now_s, bolts, spouts)
             orders = self.coordinator.on_readings(readings, self.now_s, self.now_s)
             orders += self.coordinator.tick(self.now_s, self.now_s)
         return orders

@@ -11,12 +11,12 @@ INPUTS = {"split": ("lines",), "count": ("split",)}
 
 def test_a_counter_that_starts_again_takes_nothing_away_and_what_comes_twice_counts_once() -> None:
     flows = Flows(4, INPUTS)
-    for life, at_s, executed in ((1, 1.0, 100), (1, 2.0, 200), (1, 2.0, 200), (2, 3.0, 50), (2, 4.0, 150)):
-        flows.count("split", 2, life, at_s, executed)
+    for incarnation, at_s, executed in ((1, 1.0, 100), (1, 2.0, 200), (1, 2.0, 200), (2, 3.0, 50), (2, 4.0, 150)):
+        flows.count("split", 2, incarnation, at_s, executed)
         flows.count("lines", 1, 1, at_s, 10 * int(at_s))
     flows.end_interval(4.0, {})
     assert flows.per_emitted("split", ["lines"]) == (200 + 150) / 40
-    assert flows.rate("split") == 100  # of the life that it lives
+    assert flows.rate("split") == 100  # of its incarnation
 
 
 def test_a_rate_is_of_the_last_period_and_of_each_task_by_its_own_clock() -> None:

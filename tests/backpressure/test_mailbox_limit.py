@@ -127,10 +127,10 @@ def test_batches_that_cost_the_same_whatever_is_in_them_are_not_made_smaller(fix
 def test_batches_that_cost_by_their_rows_are_limited_to_the_target(row_s: float) -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     limit_of.batch = 256
-    held_s = []
+    waits_s = []
     for turn in range(400):
         fed(limit_of, 0.0, row_s, fixed_s=1e-4)
         if turn > 50:
-            held_s.append(limit_of.limit * row_s)
-    assert statistics.median(held_s) == pytest.approx(TARGET_S, rel=0.1)
-    assert max(held_s) <= 2 * TARGET_S, "now and then it has to find out"
+            waits_s.append(limit_of.limit * row_s)
+    assert statistics.median(waits_s) == pytest.approx(TARGET_S, rel=0.1)
+    assert max(waits_s) <= 2 * TARGET_S, "now and then it has to find out"

@@ -13,8 +13,8 @@ TARGET_S = 0.05
 @given(st.integers(1, 1_000), st.floats(0, 1), st.lists(st.tuples(st.integers(1, 1_000), st.floats(0, 100))))
 def test_it_is_between_one_row_and_the_most(most: int, target_s: float, sent: list[tuple[int, float]]) -> None:
     portion = Portion(most, target_s)
-    for rows, held_s in sent:
-        portion.sent(rows, held_s)
+    for rows, delayed_s in sent:
+        portion.sent(rows, delayed_s)
         assert 1 <= portion.rows <= most
         assert target_s or portion.rows == most
 
@@ -32,14 +32,14 @@ def test_it_begins_small_and_grows_as_it_is_used() -> None:
 def test_rows_that_take_long_behind_it_go_in_small_turns_and_others_in_large_ones(row_s: float, start: int) -> None:
     portion = Portion(256, TARGET_S)
     portion.rows = start
-    held = []
+    delays = []
     for turn in range(100):
         rows = portion.rows
         portion.sent(rows, rows * row_s)
         if turn > 20:
-            held.append(rows * row_s)
-    assert max(held) <= max(TARGET_S, row_s) * 1.01
-    assert min(held) >= min(TARGET_S / 4, 256 * row_s) * 0.9 or row_s > TARGET_S / 8
+            delays.append(rows * row_s)
+    assert max(delays) <= max(TARGET_S, row_s) * 1.01
+    assert min(delays) >= min(TARGET_S / 4, 256 * row_s) * 0.9 or row_s > TARGET_S / 8
 
 
 def test_without_a_target_it_is_the_most() -> None:

@@ -13,20 +13,22 @@ from aiostorm.backpressure import Level, PressureVerdict, Sample, Sampler, Setti
 SETTINGS = Settings()
 
 
-def sample(fill: int, *, held: bool = False, executed: int = 0, execute_s: float = 0.0, life: int = 0) -> Sample:
-    return Sample(fill, 100, held, executed, execute_s, life=life)
+def sample(fill: int, *, closed: bool = False, executed: int = 0, execute_s: float = 0.0, instance: int = 0) -> Sample:
+    return Sample(fill, 100, closed, executed, execute_s, instance=instance)
 
 
-def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held: bool = False) -> list[PressureVerdict]:
+def verdicts(
+    sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, closed: bool = False
+) -> list[PressureVerdict]:
     """A sample each second, the first of them at the start of the period."""
     return [
-        sampler.sample(sample(fill, execute_s=busy * second, held=held), float(second))
+        sampler.sample(sample(fill, execute_s=busy * second, closed=closed), float(second))
         for second, fill in enumerate(fills)
     ]
 
 
 @pytest.mark.parametrize(
-    ("fill", "held", "level"),
+    ("fill", "closed", "level"),
     [
         (81, False, Level.HIGH),
         (80, False, Level.BETWEEN),
@@ -36,8 +38,8 @@ def verdicts(sampler: Sampler, fills: Sequence[int], *, busy: float = 1.0, held:
         (0, True, Level.HIGH),
     ],
 )
-def test_above_high_at_or_below_low_or_between(fill: int, held: bool, level: Level) -> None:
-    assert level_of(sample(fill, held=held), SETTINGS) is level
+def test_above_high_at_or_below_low_or_between(fill: int, closed: bool, level: Level) -> None:
+    assert level_of(sample(fill, closed=closed), SETTINGS) is level
 
 
 def test_a_task_that_is_blocked_behind_is_no_cause() -> None:
@@ -99,7 +101,7 @@ def test_another_instance_is_another_task() -> None:
     sampler = Sampler(SETTINGS)
     verdicts(sampler, [90] * 5)
     assert sampler.flagged
-    assert sampler.sample(sample(90, life=1), 5.0) is PressureVerdict.NONE
+    assert sampler.sample(sample(90, instance=1), 5.0) is PressureVerdict.NONE
     assert (sampler.flagged, sampler.high) == (False, 0)
 
 
@@ -129,11 +131,11 @@ def test_the_verdicts_are_those_of_the_text(looks: list[tuple[int, bool]], numbe
     """Against a reference that keeps all samples of a period. Always busy, so there is no verdict before its end."""
     settings = Settings(samples=number, rate=rate)
     sampler, flagged, period = Sampler(settings), False, []
-    for second, (fill, held) in enumerate(looks):
-        found = sampler.sample(sample(fill, held=held, execute_s=float(second)), float(second))
+    for second, (fill, closed) in enumerate(looks):
+        found = sampler.sample(sample(fill, closed=closed, execute_s=float(second)), float(second))
         expected = PressureVerdict.NONE
         if second:
-            period.append(Level.HIGH if held or fill > 80 else Level.LOW if fill <= 5 else Level.BETWEEN)
+            period.append(Level.HIGH if closed or fill > 80 else Level.LOW if fill <= 5 else Level.BETWEEN)
         if len(period) == number:
             need = rate * number
             if period.count(Level.HIGH) > need or period.count(Level.HIGH) == number:

@@ -43,13 +43,13 @@ def test_a_new_task_waits_as_the_others_do() -> None:
     pace.order(order(7, PaceChange.RELIEVE, others_us=800), 0.0)
     assert pace.wait_us == 800
     pace.order(order(8, PaceChange.RELIEVE, others_us=800, busy=0.5), 0.1)
-    assert pace.wait_us == 0  # it has not been held back by it
+    assert pace.wait_us == 0  # it has not delayed the spout
 
 
 def test_a_wait_that_has_held_it_back_is_only_lowered() -> None:
     pace = SpoutPace()
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
-    pace.pacer.held_s = 0.5
+    pace.pacer.delayed_s = 0.5
     pace.order(order(2, PaceChange.RELIEVE, busy=0.5), 4.0)
     assert pace.wait_us == 500
 

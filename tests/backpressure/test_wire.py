@@ -95,4 +95,4 @@ def test_readings_of_many_tasks_go_in_parts() -> None:
     assert max(len(part.bolts) + len(part.spouts) for part in parts) <= MAX_TASKS
     assert sum((part.bolts for part in parts), ()) == readings.bolts
     assert sum((part.spouts for part in parts), ()) == readings.spouts
-    assert {(part.life, part.at_s) for part in parts} == {(1, 2.0)}
+    assert {(part.incarnation, part.at_s) for part in parts} == {(1, 2.0)}

@@ -188,8 +188,8 @@ async def test_a_bolt_that_goes_on_after_an_hour_is_paced_for_again(
 def test_shares_are_compared_as_shares() -> None:
     # 0.29 * 100 is 28.999…, 0.07 * 100 is 7.000…1
     settings = Settings(high=0.29, low=0.07, samples=100, rate=0.29)
-    assert level_of(Sample(29, 100, held=False, executed=0, execute_s=0.0), settings) is Level.BETWEEN
-    assert level_of(Sample(7, 100, held=False, executed=0, execute_s=0.0), settings) is Level.LOW
+    assert level_of(Sample(29, 100, closed=False, executed=0, execute_s=0.0), settings) is Level.BETWEEN
+    assert level_of(Sample(7, 100, closed=False, executed=0, execute_s=0.0), settings) is Level.LOW
     assert not settings.are_enough(29)
     assert settings.are_enough(30)
 

@@ -94,7 +94,7 @@ def a_flag_outlives_the_bolt() -> Iterator[None]:
 
     def sample(self: Sampler, sample: Any, now_s: float) -> PressureVerdict:
         before = self.flagged, self.verdict
-        found = real(self, replace(sample, life=0), now_s)
+        found = real(self, replace(sample, instance=0), now_s)
         if before[0] and not self.flagged:
             self.flagged, self.verdict = before
         return found
