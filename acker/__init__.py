@@ -1,11 +1,11 @@
 """Tracks which tuple trees are complete: XOR ledger, edge ids, pending messages, retries, and the acker actor."""
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
+from .encoding import ACKER_MESSAGES
 from .ids import IdSource, is_single_root, shared_root, single_root
 from .ledger import Ledger, Verdict, VerdictKind
 from .pending import Emission, Key, Pending, Settled, Tree
 from .retries import FailureAction, Retries
-from .wire import ACKER_MESSAGES
 
 __all__ = [
     "ACKER_MESSAGES",

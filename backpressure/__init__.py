@@ -4,6 +4,7 @@ mailboxes ─ sampler ─► readings ─► coordinator ─► orders ─► sp
 """
 
 from .coordinator import Coordinator, Order
+from .encoding import PRESSURE_MESSAGES
 from .graph import Graph, sources_of
 from .mailbox_limit import MailboxLimit
 from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
@@ -22,7 +23,6 @@ from .view import (
     SpoutPacing,
     TaskPressure,
 )
-from .wire import PRESSURE_MESSAGES
 
 __all__ = [
     "NORMAL",

@@ -53,7 +53,7 @@ class PressureVerdict(enum.StrEnum):
 class Sample:
     """One observation of a task. `fill` and `capacity` in tuples; `executed` so far.
 
-    `closed`: the gate is closed, or was since the last sample. `execute_s`: seconds spent on tuples so far, including the
+    `closed`: the gate is closed, or was since the last sample. `execute_s`: seconds spent on tuples so far, with the
     current one. `dry`: the task has run out of work since the last sample. `instance`: differs for each instance of its
     component.
     """

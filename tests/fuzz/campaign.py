@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from aiostorm.acker.wire import ACKER_MESSAGES
+from aiostorm.acker.encoding import ACKER_MESSAGES
 from aiostorm.transport import PayloadKind, ProtocolError, unpack_all, unpack_segments, unpack_value
 from aiostorm.transport.link.headers import decode, greeting_of
 from aiostorm.transport.remote.notes import amounts_of, key_of, notes_in, question_of, reason_of

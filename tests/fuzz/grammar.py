@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 
 from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
-from aiostorm.acker.wire import ACKER_MESSAGES
+from aiostorm.acker.encoding import ACKER_MESSAGES
 from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, RepeatedMark, Segment
 from aiostorm.transport import (
     PayloadKind,

@@ -1,4 +1,4 @@
-"""Wire: the messages between monitors, the topology master and the tasks of other workers, encoded.
+"""Encoding: the messages between monitors, the topology master and the tasks of other workers, encoded.
 
     READINGS  [task, 4, incarnation, at_s, bolt …, spout …]        each reading an array of its fields
     PACE      [task, 5, epoch, step, change, lease_s, time_us, busy, trim, slack_s, follow_us,

@@ -1,4 +1,4 @@
-"""Wire: the messages between ackers and tasks of other workers, encoded.
+"""Encoding: the messages between ackers and tasks of other workers, encoded.
 
     INIT      [task, 1, owner, (root, xor) …]
     ACKS      [task, 2, (root, xor) …, failures, resets, (root, index, sub-tree's root, its edge) …]

@@ -1,4 +1,4 @@
-"""Wire: the messages of monitors and the master, as bytes; and what no message may make a spout do."""
+"""Encoding: the messages of monitors and the master, as bytes; and what no message may make a spout do."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from aiostorm.backpressure import (
     Readings,
     SpoutReading,
 )
+from aiostorm.backpressure.encoding import MAX_TASKS
 from aiostorm.backpressure.throttle import MAX_WAIT
-from aiostorm.backpressure.wire import MAX_TASKS
 from aiostorm.transport import ProtocolError, pack_value, unpack_value
 
 count = st.integers(0, 2**63 - 1)
