@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
     from .parent.process_backend import ProcessBackend
-    from .parent.worker_life import LifeTimings
+    from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
@@ -38,7 +38,7 @@ __all__ = [
     "ControlError",
     "ControlSocket",
     "Heartbeat",
-    "LifeTimings",
+    "LifecycleTimings",
     "LocalCluster",
     "MarkedFormatter",
     "MarkedStream",
@@ -87,7 +87,7 @@ _LATER = {
     "parent.process_backend": "ProcessBackend",
     "targets": "TargetError load_topology",
     "worker.worker": "TERMINATED WorkerOptions work",
-    "parent.worker_life": "LifeTimings",
+    "parent.worker_lifecycle": "LifecycleTimings",
     "worker.log": "MarkedFormatter MarkedStream plain_line",
 }
 

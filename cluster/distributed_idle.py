@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class IdleReport:
-    """The report of one worker. `life` differs for each process with that name."""
+    """The report of one worker. `incarnation` differs for each process with that name."""
 
     worker: str
-    life: int
+    incarnation: int
     quiet: bool
     activity: int = 0
     sent: Mapping[str, int] = field(default_factory=dict)

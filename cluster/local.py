@@ -26,7 +26,7 @@ from .runtimes import OnTaskGaveUp, TopologyRuntime
 from .targets import load_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
-    from .parent.worker_life import LifeTimings
+    from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
@@ -54,7 +54,7 @@ class LocalCluster:
         workers: int = 0,
         remote_workers: int = 0,
         backend: WorkerBackend | None = None,
-        timings: LifeTimings | None = None,
+        timings: LifecycleTimings | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
@@ -214,9 +214,9 @@ class LocalCluster:
             return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
         from .parent.assignment import Assignment, Deployment
         from .parent.distributed_runtime import DistributedRuntime
-        from .parent.worker_life import LifeTimings
+        from .parent.worker_lifecycle import LifecycleTimings
 
-        timings = self._timings or LifeTimings.of(settings.liveness)
+        timings = self._timings or LifecycleTimings.of(settings.liveness)
         start_limit_s = None if self._backend is None else self._backend.start_limit_s
         if self._timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)

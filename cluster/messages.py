@@ -87,7 +87,7 @@ class PeerEnded:
     """A process of a peer has ended: send nothing to it. Another one with its name will start."""
 
     peer: str
-    life: int
+    incarnation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class PeerDied:
     """All workers that answer know that it has ended: pending messages fail now."""
 
     peer: str
-    life: int
+    incarnation: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from aiostorm import Config, LocalCluster
 from aiostorm.runtime import loop_factory
 
 RECENT_S = 30.0
-"""So long a death makes the next start of its worker wait (cluster/parent/worker_life.py)."""
+"""So long a death makes the next start of its worker wait (cluster/parent/worker_lifecycle.py)."""
 
 
 async def run(folder: Path, kills: int, workers: int, rate: float, gap_s: tuple[float, float], seed: int) -> int:

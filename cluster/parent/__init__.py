@@ -3,9 +3,9 @@
 distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed;
 start_order.py the steps in which its workers start; changes.py how callers wait for them. worker_queries.py asks all
 workers how they are. worker_handle.py is one worker as its parent handles it, worker_process.py one process of it,
-worker_life.py (pure) when it is started and killed; reports.py what the workers have reported. worker_registry.py is
-where workers come from, children.py their processes; a process_backend.py starts them. load_errors.py is what workers
-could not do, as errors.
+worker_lifecycle.py (pure) when it is started and killed; reports.py what the workers have reported. worker_registry.py
+is where workers come from, children.py their processes; a process_backend.py starts them. command_errors.py makes errors
+of what workers report.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .distributed_runtime import DistributedRuntime
     from .process_backend import ProcessBackend
-    from .worker_life import LifeTimings
+    from .worker_lifecycle import LifecycleTimings
     from .worker_registry import WorkerBackend, WorkerRegistry
 
 __all__ = [
     "Assignment",
     "DistributedRuntime",
-    "LifeTimings",
+    "LifecycleTimings",
     "ProcessBackend",
     "WorkerBackend",
     "WorkerRegistry",
@@ -33,7 +33,7 @@ _LATER = {
     "assignment": "Assignment",
     "worker_registry": "WorkerRegistry WorkerBackend",
     "process_backend": "ProcessBackend",
-    "worker_life": "LifeTimings",
+    "worker_lifecycle": "LifecycleTimings",
     "distributed_runtime": "DistributedRuntime",
 }
 

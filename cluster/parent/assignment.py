@@ -10,7 +10,7 @@ from ..fingerprint import code_of, fingerprint
 from ..messages import LoadTopology
 from ..scheduler import place, tasks_on_driver
 from ..worker.importing import shape_of
-from .worker_life import LifeTimings
+from .worker_lifecycle import LifecycleTimings
 from .worker_registry import WorkerRegistry
 
 
@@ -22,7 +22,7 @@ class Assignment:
     arguments: tuple[str, ...] = ()
     workers: int = 1
     remote_workers: int = 0
-    timings: LifeTimings = field(default_factory=LifeTimings)
+    timings: LifecycleTimings = field(default_factory=LifecycleTimings)
 
 
 @dataclass(slots=True)

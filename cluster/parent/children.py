@@ -73,7 +73,7 @@ class RemoteChild:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.pid = self.life = 0  # until it has joined
+        self.pid = self.incarnation = 0  # until it has joined
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:

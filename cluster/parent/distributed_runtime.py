@@ -33,7 +33,7 @@ from .changes import Changes
 from .reports import DistributedReports
 from .start_order import StartOrder
 from .worker_handle import WorkerHandle
-from .worker_life import LifeTimings
+from .worker_lifecycle import LifecycleTimings
 from .worker_queries import idle_report, notify_all, results_of
 from .worker_registry import WorkerRegistry
 
@@ -111,7 +111,10 @@ class DistributedRuntime:
         for worker_handle in self._handles:
             worker_handle.begin()
         while not ended.done() and self._failure is None and not self._order.all_ready:
-            if any(worker_handle.life.degraded and not worker_handle.life.is_missed for worker_handle in self._handles):
+            if any(
+                worker_handle.lifecycle.degraded and not worker_handle.lifecycle.is_missed
+                for worker_handle in self._handles
+            ):
                 self._failure = WorkerError(self._start_failure())
                 break
             await self._changes.wait(ended)
@@ -156,11 +159,11 @@ class DistributedRuntime:
         for other in self._others(worker):
             other.peer_restarted(worker, self._registry.address_of(worker))
 
-    def on_process_ended(self, worker: str, life: int) -> None:
+    def on_process_ended(self, worker: str, incarnation: int) -> None:
         self._changes.notify()
         if not self._ending:
             self._order.begin_notifying(worker)
-            self._registry.system.guard(self._notify_others(worker, life), name=f"notify of the end of {worker}")
+            self._registry.system.guard(self._notify_others(worker, incarnation), name=f"notify of the end of {worker}")
 
     def on_news(self, status: StatusReport) -> None:
         self.reports.take(status)
@@ -238,7 +241,7 @@ class DistributedRuntime:
         return list(self.worker_handles.values())
 
     @property
-    def _timings(self) -> LifeTimings:
+    def _timings(self) -> LifecycleTimings:
         return self._deployment.assignment.timings
 
     def _others(self, worker: str) -> list[WorkerHandle]:
@@ -249,10 +252,10 @@ class DistributedRuntime:
             worker_handle.send_mode()
         self._changes.notify()
 
-    async def _notify_others(self, worker: str, life: int) -> None:
+    async def _notify_others(self, worker: str, incarnation: int) -> None:
         """Send PeerEnded to all others, then PeerDied (see Exchange.peer_ended)."""
         try:
-            for news in (PeerEnded(worker, life), PeerDied(worker, life)):
+            for news in (PeerEnded(worker, incarnation), PeerDied(worker, incarnation)):
                 await notify_all(self._others(worker), news)
         finally:
             self._order.end_notifying(worker)

@@ -118,4 +118,6 @@ class DistributedReports:
 
     @property
     def degraded(self) -> str:
-        return "; ".join(f"{n}: {w.life.degraded}" for n, w in self._worker_handles.items() if w.life.degraded)
+        return "; ".join(
+            f"{n}: {w.lifecycle.degraded}" for n, w in self._worker_handles.items() if w.lifecycle.degraded
+        )

@@ -1,6 +1,6 @@
 """WorkerHandle: the parent's side of one worker: its current process, its commands, its reports.
 
-    life (machine) ─ Spawn ─► child ─► WorkerJoined ─► LoadTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
+    lifecycle ───── Spawn ─► child ─► WorkerJoined ─► LoadTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
          ▲                                         polled every monitor_s from then on : a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
@@ -40,10 +40,10 @@ from ..messages import (
 )
 from ..runtimes import WorkerStatus
 from .assignment import Deployment
-from .load_errors import command_error
+from .command_errors import command_error
 from .reports import WorkerReports
 from .start_order import StartOrder
-from .worker_life import Decision, Degraded, Kill, LifeTimings, Phase, Recovered, Spawn, WorkerLife
+from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase, Recovered, Spawn, WorkerLifecycle
 from .worker_process import WorkerEvents, WorkerProcess
 from .worker_registry import WorkerRegistry
 
@@ -57,7 +57,7 @@ class WorkerHandle:
         self, name: str, registry: WorkerRegistry, deployment: Deployment, order: StartOrder, events: WorkerEvents
     ) -> None:
         self.name = name
-        self.life = WorkerLife(deployment.assignment.timings, awaited=registry.is_remote(name))
+        self.lifecycle = WorkerLifecycle(deployment.assignment.timings, awaited=registry.is_remote(name))
         self.reports = WorkerReports()
         self.pid = 0
         self.node = ""  # its machine
@@ -74,8 +74,8 @@ class WorkerHandle:
     @property
     def status(self) -> WorkerStatus:
         """The status for people to read."""
-        life, tasks = self.life, self._deployment.tasks_of(self.name)
-        return WorkerStatus(self.name, self.pid, life.phase, tasks, life.restarts, life.degraded)
+        lifecycle, tasks = self.lifecycle, self._deployment.tasks_of(self.name)
+        return WorkerStatus(self.name, self.pid, lifecycle.phase, tasks, lifecycle.restarts, lifecycle.degraded)
 
     @property
     def mode(self) -> str:
@@ -90,12 +90,12 @@ class WorkerHandle:
     @property
     def is_absent(self) -> bool:
         """Does the parent wait for a user to start it?"""
-        return self.life.is_absent
+        return self.lifecycle.is_absent
 
     def begin(self) -> None:
         """Start the worker and keep it alive."""
         self._registry.attach(self.name, self)
-        self._running = self._registry.system.guard(self._run(), name=f"life of {self.name}")
+        self._running = self._registry.system.guard(self._run(), name=f"process of {self.name}")
 
     async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Any:
         """Ask an actor of the worker. WorkerError if the worker has ended or ends meanwhile."""
@@ -130,7 +130,7 @@ class WorkerHandle:
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End the worker; returns when it has ended."""
         timings = self._timings
-        self.life.stop(self._now_s(), max(limit_s + timings.shutdown_s, timings.stop_limit_s))
+        self.lifecycle.stop(self._now_s(), max(limit_s + timings.shutdown_s, timings.stop_limit_s))
         self._wake()
         if not self._process.has_joined or not await self._end_in_order(limit_s, at_once=at_once):
             self.kill()
@@ -144,7 +144,7 @@ class WorkerHandle:
 
     def kill(self) -> None:
         """Kill the worker."""
-        self.life.stop(self._now_s())
+        self.lifecycle.stop(self._now_s())
         self._wake()
         self._process.kill()
 
@@ -153,12 +153,12 @@ class WorkerHandle:
     def on_joined(self, joined: WorkerJoined) -> None:
         if not self._process.joined.done():
             self.pid = joined.pid
-            self._log(self.life.joined(self._now_s()))
+            self._log(self.lifecycle.joined(self._now_s()))
             self._wake()
             self._process.joined.set_result(joined)
 
     def on_alive(self) -> None:
-        self.life.alive(self._now_s())
+        self.lifecycle.alive(self._now_s())
 
     def on_task_gave_up(self, report: TaskGaveUp) -> None:
         self._events.on_task_gave_up(self.name, report)
@@ -169,17 +169,17 @@ class WorkerHandle:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        decisions = self.life.begin(self._now_s())
+        decisions = self.lifecycle.begin(self._now_s())
         try:
             while True:
                 self._log(decisions)
                 if Spawn() in decisions:
                     decisions = await self._run_process()
-                elif self.life.phase is Phase.ENDED:
+                elif self.lifecycle.phase is Phase.ENDED:
                     return
                 else:
                     await self._wait()
-                    decisions = self.life.tick(self._now_s())
+                    decisions = self.lifecycle.tick(self._now_s())
         finally:
             self._registry.detach(self.name)
 
@@ -193,9 +193,9 @@ class WorkerHandle:
             log.error("%s: %s", self.name, error)
             if not isinstance(error, SpawnError):  # starting it again would fail, too
                 self._events.on_failed(error)
-            return self.life.exited(self._now_s(), str(error))
+            return self.lifecycle.exited(self._now_s(), str(error))
         self.pid = child.pid
-        if self.life.phase is Phase.STOPPING:  # it was stopped while it started
+        if self.lifecycle.phase is Phase.STOPPING:  # it was stopped while it started
             child.kill()
         ended = system.guard(child.wait(), name=f"{self.name}: process")
         work = system.guard(self._work(process), name=f"{self.name}: work")
@@ -215,8 +215,8 @@ class WorkerHandle:
             due_s = await self._wait(ended)
             now_s = self._now_s()
             if due_s is not None and now_s - due_s > self._timings.stall_s:  # 3
-                self.life.alive(now_s)
-            decisions = [] if ended.done() else self.life.tick(now_s)
+                self.lifecycle.alive(now_s)
+            decisions = [] if ended.done() else self.lifecycle.tick(now_s)
             for kill in [d for d in decisions if isinstance(d, Kill)]:
                 log.warning("%s (pid %d) is killed: %s", self.name, self.pid, kill.reason)
                 reason = kill.reason
@@ -225,16 +225,16 @@ class WorkerHandle:
         return reason
 
     def _on_process_end(self, process: WorkerProcess) -> None:
-        life = self._registry.life(self.name)
+        incarnation = self._registry.incarnation(self.name)
         process.child = None
         process.works = False
-        self._registry.on_lost(self.name, life)
-        self._events.on_process_ended(self.name, life)
+        self._registry.on_lost(self.name, incarnation)
+        self._events.on_process_ended(self.name, incarnation)
 
     def _process_ended(self, code: int, killed: str) -> list[Decision]:
         lost = self.reports.process_ended()
         reason = killed or (f"signal {-code}" if code < 0 else f"exit code {code}")
-        if self.life.phase is not Phase.STOPPING:
+        if self.lifecycle.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, reason)
         if lost:
             log.warning(
@@ -243,7 +243,7 @@ class WorkerHandle:
                 self.name,
                 lost,
             )
-        return self.life.exited(self._now_s(), reason)
+        return self.lifecycle.exited(self._now_s(), reason)
 
     # -- one process: set up and polled --------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class WorkerHandle:
     async def _set_up(self, process: WorkerProcess) -> None:
         if self._has_failed(await self.ask(SETUP, self._deployment.load_command())):
             return
-        self.life.ready(self._now_s())
+        self.lifecycle.ready(self._now_s())
         self._wake()  # its deadline is earlier now
         polling = self._registry.system.guard(self._poll(process), name=f"{self.name}: poll")
         try:
@@ -302,7 +302,7 @@ class WorkerHandle:
                 with_pending = polls % 4 == 0 or process.mode != "active"
                 command = self.reports.status_command(pending=with_pending, mode=process.mode)
                 self._on_status(await self.ask(CONTROL, command, timeout_s=10.0))
-                self.life.alive(self._now_s())
+                self.lifecycle.alive(self._now_s())
             except AskTimeoutError:
                 continue  # its lease decides whether it lives
             except WorkerError:
@@ -315,7 +315,7 @@ class WorkerHandle:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     @property
-    def _timings(self) -> LifeTimings:
+    def _timings(self) -> LifecycleTimings:
         return self._deployment.assignment.timings
 
     def _now_s(self) -> float:
@@ -365,8 +365,8 @@ class WorkerHandle:
             log.debug("%s did not receive %r: %s", self.name, message, error)
 
     async def _wait(self, *until: asyncio.Task[int]) -> float | None:
-        """Wait for an event, or the deadline of the life, which is returned."""
-        due_s = self.life.due_s
+        """Wait for an event, or the deadline of the lifecycle, which is returned."""
+        due_s = self.lifecycle.due_s
         timeout_s = None if due_s is None else max(0.0, due_s - self._now_s())
         self._woken = asyncio.get_running_loop().create_future()
         waited: set[asyncio.Future[Any]] = {self._woken, *until}
@@ -374,7 +374,7 @@ class WorkerHandle:
         return due_s
 
     def _wake(self) -> None:
-        """The deadline of the life may be earlier: check it."""
+        """The deadline of the lifecycle may be earlier: check it."""
         if not self._woken.done():
             self._woken.set_result(None)
 

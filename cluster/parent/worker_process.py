@@ -25,7 +25,7 @@ class WorkerEvents(Protocol):
         """The worker listens, at a new address perhaps."""
         ...
 
-    def on_process_ended(self, worker: str, life: int) -> None:
+    def on_process_ended(self, worker: str, incarnation: int) -> None:
         """This process of the worker has ended."""
         ...
 

@@ -29,7 +29,7 @@ from ..messages import (
     PeerEnded,
     UpdateConfig,
 )
-from .load_errors import command_error
+from .command_errors import command_error
 from .worker_handle import WorkerHandle
 
 log = logging.getLogger("aiostorm.cluster")

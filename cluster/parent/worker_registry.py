@@ -212,20 +212,20 @@ class WorkerRegistry:
             words += ["--path", path]
         return await self._children.spawn(name, ["worker", *words, *self._backend.arguments], self._backend.secret)
 
-    def life(self, name: str) -> int:
+    def incarnation(self, name: str) -> int:
         """The incarnation of a worker's process; 0: it has not joined.
 
         For a remote worker the link may have the next incarnation already: that shows its end.
         """
         child = self._remote.child(name)
-        return self.node.incarnation(name) if child is None else child.life
+        return self.node.incarnation(name) if child is None else child.incarnation
 
-    def on_lost(self, name: str, life: int) -> None:
+    def on_lost(self, name: str, incarnation: int) -> None:
         """That process of a worker has ended: end its open questions, and open a link for the next one."""
         link = self.node.state(name)
         if link is None:  # it was closed because of an error
             self.node.link(name)
-        elif link.incarnation == life:
+        elif link.incarnation == incarnation:
             self.node.lose(name, f"{name} has ended")
             self.node.link(name)
 
@@ -249,7 +249,7 @@ class WorkerRegistry:
         if listener is not None and (not self.is_remote(worker) or self._remote.is_awaited(worker)):
             child = self._remote.child(worker)
             if child is not None:
-                child.pid, child.life = joined.pid, self.node.incarnation(worker)
+                child.pid, child.incarnation = joined.pid, self.node.incarnation(worker)
             listener.on_joined(joined)
         elif self.is_remote(worker):
             self._remote.early[worker] = joined

@@ -66,7 +66,7 @@ class WorkerService:
         importer: TopologyImporter,
         send_to_parent: Callable[[object], None],
     ) -> None:
-        self.life = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
+        self.incarnation = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
         self.part: LocalRuntime | None = None
         self.results = TaskResults()
         self.over: asyncio.Future[None] = system.loop.create_future()
@@ -164,9 +164,9 @@ class WorkerService:
         """The process of a peer has ended. Another one with its name will start."""
         exchange = self.part.task_set.tasks.exchange if self.part is not None else None
         if exchange is not None and isinstance(order, PeerEnded):
-            exchange.peer_ended(order.peer, order.life)
+            exchange.peer_ended(order.peer, order.incarnation)
         elif exchange is not None:
-            exchange.peer_died(order.peer, order.life)
+            exchange.peer_died(order.peer, order.incarnation)
 
     def peer_restarted(self, order: PeerRestarted) -> None:
         """A peer listens again: dial it now."""
@@ -178,12 +178,14 @@ class WorkerService:
         self._set_mode(order.mode)
         part = self.part
         if part is None:
-            return IdleReport(self._node.name, self.life, quiet=False)
+            return IdleReport(self._node.name, self.incarnation, quiet=False)
         goal = IdleGoal(order.finished, order.held, order.quiet_s, away=order.away)
         exchange = part.task_set.tasks.exchange
         counts = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
         sent, received = ({p: n for p, n in count.items() if p not in order.away} for count in counts)
-        return IdleReport(self._node.name, self.life, part.is_quiet_now(goal), part.reports.activity, sent, received)
+        return IdleReport(
+            self._node.name, self.incarnation, part.is_quiet_now(goal), part.reports.activity, sent, received
+        )
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

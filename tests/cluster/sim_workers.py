@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiostorm import LocalCluster, Topology
-from aiostorm.cluster import LifeTimings, WorkerOptions, work
+from aiostorm.cluster import LifecycleTimings, WorkerOptions, work
 from aiostorm.cluster.worker.importing import load
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation import World
@@ -102,7 +102,7 @@ def with_workers(
     remote: int = 0,
     seed: int = 0,
     order: str | None = None,
-    timings: LifeTimings | None = None,
+    timings: LifecycleTimings | None = None,
 ) -> SimBackend:
     """Tell a story in the parent of so many workers, and of so many that are started by hand. `order`: see World."""
     backends: list[SimBackend] = []

@@ -18,14 +18,16 @@ class Worker:
     """A worker of a small world. `work`: how many steps it has left to do; `unasked`: what its spout may yet begin."""
 
     name: str
-    life: int = 1
+    incarnation: int = 1
     work: int = 0
     activity: int = 0
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
 
     def report(self) -> IdleReport:
-        return IdleReport(self.name, self.life, self.work == 0, self.activity, dict(self.sent), dict(self.received))
+        return IdleReport(
+            self.name, self.incarnation, self.work == 0, self.activity, dict(self.sent), dict(self.received)
+        )
 
 
 class World:
@@ -67,7 +69,7 @@ class World:
     def die(self, name: str) -> None:
         """Its peers learn of it at once: they forget their counts with it, and messages under way are lost."""
         self.under_way = [way for way in self.under_way if name not in way]
-        self.workers[name] = Worker(name, life=self.workers[name].life + 1)
+        self.workers[name] = Worker(name, incarnation=self.workers[name].incarnation + 1)
         for worker in self.workers.values():
             worker.sent.pop(name, None)
             worker.received.pop(name, None)

@@ -24,7 +24,7 @@ from aiostorm import (
     Tuple,
     WorkerContext,
 )
-from aiostorm.cluster import LifeTimings
+from aiostorm.cluster import LifecycleTimings
 from aiostorm.testing.simulation import World
 
 from .sim_workers import SimBackend, with_workers
@@ -199,7 +199,7 @@ def held(folder: str) -> Topology:
 @pytest.mark.skipif(sys.platform == "win32", reason="a worker of ours listens at a unix socket")
 def test_real_workers_live_through_a_slow_start(tmp_path: Path) -> None:
     async def program() -> None:
-        async with LocalCluster(workers=2, timings=LifeTimings(lease_s=2.0)) as cluster:
+        async with LocalCluster(workers=2, timings=LifecycleTimings(lease_s=2.0)) as cluster:
             running = await cluster.submit("t", "tests.cluster.test_resources:held", arguments=(str(tmp_path),))
             await running.wait_finished(30)
             assert [worker.restarts for worker in running.workers()] == [0, 0]

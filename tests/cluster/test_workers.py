@@ -24,7 +24,7 @@ from aiostorm import (
     TopologyKilledError,
     Tuple,
 )
-from aiostorm.cluster import LifeTimings, TargetError, WorkerError
+from aiostorm.cluster import LifecycleTimings, TargetError, WorkerError
 from aiostorm.cluster.messages import CONTROL, GetIdleReport
 from aiostorm.cluster.parent.distributed_runtime import DistributedRuntime
 from aiostorm.cluster.parent.worker_queries import idle_report
@@ -398,7 +398,7 @@ def test_workers_end_with_their_parent() -> None:
         raise LookupError("in the block")
 
     with pytest.raises(LookupError):
-        with_workers(story, timings=LifeTimings(stop_limit_s=3.0))
+        with_workers(story, timings=LifecycleTimings(stop_limit_s=3.0))
 
 
 @pytest.mark.parametrize("seed", [3, 9, 17])

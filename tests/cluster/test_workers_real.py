@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from aiostorm import LocalCluster
-from aiostorm.cluster import LifeTimings
+from aiostorm.cluster import LifecycleTimings
 
 from .spread_jobs import numbers, written
 
@@ -66,7 +66,7 @@ def test_a_worker_that_is_killed_and_one_that_is_frozen_are_replaced_and_nothing
 
 async def killed_and_frozen(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     count = 2000
-    async with LocalCluster(workers=2, timings=LifeTimings(lease_s=3.0)) as cluster:
+    async with LocalCluster(workers=2, timings=LifecycleTimings(lease_s=3.0)) as cluster:
         job = f"{JOBS}:numbers"
         running = await cluster.submit("numbers", job, arguments=(str(folder), str(count), "0.015"))
         for signalled in (signal.SIGKILL, signal.SIGSTOP):

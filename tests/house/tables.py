@@ -15,7 +15,7 @@ MACHINES: Final = (
     "backpressure/*.py",
     "cluster/distributed_idle.py",
     "cluster/scheduler.py",
-    "cluster/parent/worker_life.py",
+    "cluster/parent/worker_lifecycle.py",
     "metrics/*.py",
     "spark/batch/chunking.py",
     "spark/datasource/chunks.py",

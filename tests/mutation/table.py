@@ -8,7 +8,7 @@ from typing import Final
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "acker/": ("tests/acker", "tests/tasks/test_detached.py", "tests/tasks/test_ack_batch.py"),
     "backpressure/": ("tests/backpressure", "tests/tasks/test_backpressure.py"),
-    "cluster/parent/worker_life.py": ("tests/cluster/test_worker_life.py",),
+    "cluster/parent/worker_lifecycle.py": ("tests/cluster/test_worker_lifecycle.py",),
     "cluster/scheduler.py": ("tests/cluster/test_scheduler.py",),
     "metrics/": ("tests/metrics",),
     "spark/batch/partitions.py": ("tests/spark/test_partitions.py",),

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from aiostorm.cluster import LifeTimings
+from aiostorm.cluster import LifecycleTimings
 from aiostorm.runtime import LIVENESS, LIVENESS_ORDER, Given, LivenessSettings, Order, order_problems
 from aiostorm.topology import Config, ConfigError
 from aiostorm.transport import LinkTimings
@@ -52,7 +52,7 @@ def test_a_heartbeat_is_shorter_than_its_timeout() -> None:
 
 def test_others_have_their_defaults_from_here() -> None:
     assert Config().liveness == LIVENESS
-    assert LifeTimings() == LifeTimings.of(LIVENESS)
+    assert LifecycleTimings() == LifecycleTimings.of(LIVENESS)
     assert (LinkTimings().heartbeat_s, LinkTimings().dead_s) == (LIVENESS.link_heartbeat_s, LIVENESS.link_timeout_s)
     assert Config().graceful_stop_s == LIVENESS.graceful_stop_s
     assert Config().stall_report_s == LIVENESS.stall_report_s
@@ -60,7 +60,7 @@ def test_others_have_their_defaults_from_here() -> None:
 
 def test_settings_of_a_topology_have_storms_keys() -> None:
     config = Config(**{"supervisor.worker.timeout.secs": 30, "supervisor.worker.start.timeout.secs": 120})
-    timings = LifeTimings.of(config.liveness)
+    timings = LifecycleTimings.of(config.liveness)
     assert (timings.lease_s, timings.start_limit_s) == (30, 120)
     assert config.ignored == ()
     assert Config(**{"topology.worker.timeout.secs": 20}).liveness.worker_timeout_s == 20

@@ -1,4 +1,4 @@
-"""Worker life: the states of one worker, for its parent. Pure: events in, decisions out, the time passed in.
+"""Worker lifecycle: the states of one worker, for its parent. Pure: events in, decisions out, the time passed in.
 
                Spawn                  ready                      exited
     begin ─► STARTING ──────────────► RUNNING ────────────────► BACKOFF ──delay_s──► STARTING …
@@ -7,7 +7,7 @@
 
 1. A worker that ends is started again: at once, then after 0.2, 1 and 5 s, then always after 5 s. Each end is logged,
    and the parent never gives up: the fifth end within 30 s makes the worker degraded, and so does a start that fails.
-2. The worker is not degraded any more when it has run for `window_s` without an end.
+2. The worker is not degraded any more when it has run for `period_s` without an end.
 3. A running worker renews its lease by any sign of life. When the lease is over, the worker is frozen or unreachable:
    it is killed, and treated as after any end. While it starts (imports may be slow) the limit is `start_limit_s`. A
    remote worker (`awaited`) has that time after it has joined; until then the parent waits, and the worker is degraded.
@@ -27,14 +27,14 @@ from ...runtime import LIVENESS, LivenessSettings
 
 
 @dataclass(frozen=True, slots=True)
-class LifeTimings:
-    """Seconds. `degraded_after` ends within `window_s` make a worker degraded.
+class LifecycleTimings:
+    """Seconds. `degraded_after` ends within `period_s` make a worker degraded.
 
     `monitor_s`, `stall_s`, `shutdown_s` and `replace_s` are for the shell around the machine (worker_handle.py).
     """
 
     backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
-    window_s: float = 30.0
+    period_s: float = 30.0
     degraded_after: int = 5
     lease_s: float = LIVENESS.worker_timeout_s
     start_limit_s: float = LIVENESS.worker_start_timeout_s
@@ -45,7 +45,7 @@ class LifeTimings:
     replace_s: float = LIVENESS.worker_replace_timeout_s
 
     @classmethod
-    def of(cls, settings: LivenessSettings) -> LifeTimings:
+    def of(cls, settings: LivenessSettings) -> LifecycleTimings:
         """The timings of a topology with these settings."""
         return cls(
             lease_s=settings.worker_timeout_s,
@@ -95,10 +95,10 @@ class Recovered:
 Decision = Spawn | Kill | Degraded | Recovered
 
 
-class WorkerLife:
-    """The life of one worker, over all its processes. Times are monotonic seconds."""
+class WorkerLifecycle:
+    """The states of one worker, over all its processes. Times are monotonic seconds."""
 
-    def __init__(self, timings: LifeTimings | None = None, *, awaited: bool = False) -> None:
+    def __init__(self, timings: LifecycleTimings | None = None, *, awaited: bool = False) -> None:
         self.phase = Phase.BACKOFF
         self.restarts = 0
         """How often it was restarted."""
@@ -109,7 +109,7 @@ class WorkerLife:
         self.is_absent = False
         """Is it a remote worker that has not joined yet?"""
         self._awaited = awaited
-        self._timings = timings or LifeTimings()
+        self._timings = timings or LifecycleTimings()
         self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
         self._stop_limit_s = self._timings.stop_limit_s
         self._due_s: float | None = None
@@ -121,7 +121,7 @@ class WorkerLife:
         """When to call `tick` next; None: after the next event."""
         times = [self._due_s] if self._due_s is not None else []
         if self.degraded and self.phase is Phase.RUNNING:
-            times.append(self._ends[-1] + self._timings.window_s)
+            times.append(self._ends[-1] + self._timings.period_s)
         return min(times, default=None)
 
     def begin(self, now_s: float) -> list[Decision]:
@@ -159,12 +159,12 @@ class WorkerLife:
             return []
         timings = self._timings
         self._ends.append(now_s)
-        recent = sum(end_s > now_s - timings.window_s for end_s in self._ends)
+        recent = sum(end_s > now_s - timings.period_s for end_s in self._ends)
         self.phase = Phase.BACKOFF
         self._due_s = now_s + timings.backoff_s[min(recent, len(timings.backoff_s)) - 1]
         decisions: list[Decision] = []
         if not self.degraded and (recent >= timings.degraded_after or self._too_slow):
-            times = f"it ended {recent} times in {timings.window_s:g} s, the last time: "
+            times = f"it ended {recent} times in {timings.period_s:g} s, the last time: "
             self.degraded = why if self._too_slow else times + why
             decisions.append(Degraded(self.degraded))
         return decisions + self.tick(now_s)
@@ -183,7 +183,7 @@ class WorkerLife:
         """Time has passed."""
         decisions: list[Decision] = []
         timings = self._timings
-        if self.degraded and self.phase is Phase.RUNNING and now_s >= self._ends[-1] + timings.window_s:
+        if self.degraded and self.phase is Phase.RUNNING and now_s >= self._ends[-1] + timings.period_s:
             self.degraded = ""
             decisions.append(Recovered())
         if self._due_s is None or now_s < self._due_s:
