@@ -5,7 +5,7 @@
                           STOP     end the actor
                           ESCALATE the parent fails with the same error
 
-1. More than `max_restarts` restarts within `window_s` seconds escalate: an endless restart would hide a defect
+1. More than `max_restarts` restarts within `within_s` seconds escalate: an endless restart would hide a defect
    (Erlang's restart intensity).
 2. The backoff grows with the number of restarts in that time, so an actor that ran well for a while starts again with
    the shortest wait.
@@ -39,18 +39,18 @@ def restart(error: BaseException) -> Directive:
 class RestartPolicy:
     """How often an actor may fail, and how long to wait before it is restarted.
 
-    `backoff_s[i]` is the wait before restart i within `window_s`; the last one repeats. `decide` maps an error to a
+    `backoff_s[i]` is the wait before restart i within `within_s`; the last one repeats. `decide` maps an error to a
     directive.
     """
 
     max_restarts: int = 5
-    window_s: float = 30.0
+    within_s: float = 30.0
     backoff_s: tuple[float, ...] = (0.0, 0.2, 1.0, 5.0)
     decide: Callable[[BaseException], Directive] = field(default=restart)
 
     def __post_init__(self) -> None:
-        if self.max_restarts < 0 or self.window_s <= 0 or not self.backoff_s or min(self.backoff_s) < 0:
-            raise ValueError(f"max_restarts >= 0, window_s > 0 and non-negative waits in backoff_s are needed: {self}")
+        if self.max_restarts < 0 or self.within_s <= 0 or not self.backoff_s or min(self.backoff_s) < 0:
+            raise ValueError(f"max_restarts >= 0, within_s > 0 and non-negative waits in backoff_s are needed: {self}")
 
 
 STOP_ON_FAILURE = RestartPolicy(decide=lambda error: Directive.STOP)
@@ -68,7 +68,7 @@ class Decision:
 
 
 class FailureHistory:
-    """The failures of one actor within its policy's `window_s`."""
+    """The failures of one actor within its policy's `within_s`."""
 
     __slots__ = ("_restarts", "policy")
 
@@ -83,7 +83,7 @@ class FailureHistory:
             directive = Directive.RESTART
         if directive is not Directive.RESTART:
             return Decision(directive)
-        while self._restarts and self._restarts[0] <= now_s - self.policy.window_s:
+        while self._restarts and self._restarts[0] <= now_s - self.policy.within_s:
             self._restarts.popleft()
         if len(self._restarts) >= self.policy.max_restarts:
             return Decision(Directive.ESCALATE, restarts=len(self._restarts))

@@ -8,7 +8,7 @@
 2. What one run left behind is collected before the next begins. The collector stays as Python has it, unless a cell
    says otherwise; then it is set just before that cell's runs, and set back just after.
 3. Cells raise when their result is wrong; the child then fails, and says so.
-4. The record is the last line of standard output, after a mark: what a subject prints is its own affair.
+4. The record is the last line of standard output, after a marker: what a subject prints is its own affair.
 5. The standard library only: a peer's Python has nothing else.
 """
 

@@ -115,7 +115,7 @@ class Report:
         return paths
 
     def into_page(self, page: Path) -> None:
-        """Put the tables into a page, between its two marks. ValueError for a page without them."""
+        """Put the tables into a page, between its two markers. ValueError for a page without them."""
         text = page.read_text(encoding="utf-8")
         before, begin, rest = text.partition(BEGIN)
         _, end, after = rest.partition(END)

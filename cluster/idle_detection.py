@@ -25,13 +25,13 @@ SOON_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class IdleGoal:
-    """What a caller waits for. `held`: still is enough; `until`: must be true as well.
+    """What a caller waits for. `still`: it is enough that nothing moves; `until`: must be true as well.
 
     `away`: lost workers for which messages may wait here, since no process will need them.
     """
 
     finished: bool = False
-    held: bool = False
+    still: bool = False
     quiet_s: float = 0.0
     until: Callable[[], bool] | None = None
     away: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class IdleDetector:
         goal = wait.goal
         recheck_s = 0.0  # the spouts first: while one is busy, the others do not matter
         for spout in self._spouts:
-            if (goal.finished and not spout.finished) or (spout.pending and not goal.held):
+            if (goal.finished and not spout.finished) or (spout.pending and not goal.still):
                 return None
             if spout.is_idle:
                 continue

@@ -151,7 +151,7 @@ class GetIdleReport:
 
     mode: str
     finished: bool
-    held: bool
+    still: bool
     quiet_s: float
     away: tuple[str, ...] = ()
 

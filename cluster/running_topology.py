@@ -139,10 +139,10 @@ class RunningTopology:
     ) -> None:
         """Wait until nothing moves (and `until()` is true): as `wait_idle`, but messages may be pending.
 
-        They are then held by a bolt, or forgotten: something happens when it acks or fails them, or at their timeout.
+        A bolt holds them then, or has forgotten them: something happens when it settles them, or at their timeout.
         """
         async with asyncio.timeout(timeout_s):
-            await self._runtime.wait_quiet(IdleGoal(held=True, quiet_s=quiet_s, until=until), self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(still=True, quiet_s=quiet_s, until=until), self._check_alive)
 
     async def wait_finished(self, timeout_s: float | None = None) -> None:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""

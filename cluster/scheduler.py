@@ -157,22 +157,22 @@ class _NewPlacement:
 def _moved(tasks_of: _TasksOf, names: Sequence[str], previous: Placement) -> dict[int, str]:
     """The previous placement, made even with the fewest changes."""
     component_of = dict(sorted((task, component) for component, tasks in tasks_of.items() for task in tasks))
-    held: dict[str, list[int]] = {name: [] for name in names}
+    placed: dict[str, list[int]] = {name: [] for name in names}
     homeless: list[int] = []
     for task in component_of:
-        held.get(previous.get(task, ""), homeless).append(task)
+        placed.get(previous.get(task, ""), homeless).append(task)
     share, extras = divmod(len(component_of), len(names))
-    fullest = sorted(names, key=lambda name: (-len(held[name]), names.index(name)))
+    fullest = sorted(names, key=lambda name: (-len(placed[name]), names.index(name)))
     limit_of = {name: share + (place_in_order < extras) for place_in_order, name in enumerate(fullest)}
     for name in names:
-        while len(held[name]) > limit_of[name]:
-            crowd = Counter(component_of[task] for task in held[name])
-            leaving = max(held[name], key=lambda task: (crowd[component_of[task]], task))
-            held[name].remove(leaving)
+        while len(placed[name]) > limit_of[name]:
+            crowd = Counter(component_of[task] for task in placed[name])
+            leaving = max(placed[name], key=lambda task: (crowd[component_of[task]], task))
+            placed[name].remove(leaving)
             homeless.append(leaving)
     for task in sorted(homeless):
         component = component_of[task]
-        free = [name for name in names if len(held[name]) < limit_of[name]]
-        there = min(free, key=lambda name: (sum(component_of[t] == component for t in held[name]), len(held[name])))
-        held[there].append(task)
-    return {task: name for name, tasks in held.items() for task in tasks}
+        free = [name for name in names if len(placed[name]) < limit_of[name]]
+        there = min(free, key=lambda name: (sum(component_of[t] == component for t in placed[name]), len(placed[name])))
+        placed[there].append(task)
+    return {task: name for name, tasks in placed.items() for task in tasks}

@@ -98,7 +98,7 @@ class StallWatch:
 
     def _watch(self) -> None:
         reported = looked_at = 0.0
-        held_up_s = 0.0  # delay of this thread since the last beat
+        delayed_s = 0.0  # delay of this thread since the last beat
         asked_s, asked_cpu_s = time.monotonic(), time.process_time()
         while not self._over.wait(self._limit_s / 4):
             if self._loop is None or self._loop.is_closed():
@@ -106,10 +106,10 @@ class StallWatch:
             now_s, cpu_s = time.monotonic(), time.process_time()
             beat_s = self._beat_s
             if beat_s != looked_at:
-                looked_at, held_up_s = beat_s, 0.0
-            held_up_s += max(0.0, now_s - asked_s - self._limit_s / 4 - (cpu_s - asked_cpu_s))
+                looked_at, delayed_s = beat_s, 0.0
+            delayed_s += max(0.0, now_s - asked_s - self._limit_s / 4 - (cpu_s - asked_cpu_s))
             asked_s, asked_cpu_s = now_s, cpu_s
-            blocked_s = now_s - beat_s - held_up_s
+            blocked_s = now_s - beat_s - delayed_s
             if blocked_s <= self._limit_s or beat_s == reported:
                 continue
             stall = self._find_stall(blocked_s)

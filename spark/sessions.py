@@ -159,18 +159,18 @@ class SessionLease:
     def __init__(self, sessions: Sessions, source: SessionSource) -> None:
         self._sessions = sessions
         self._source = source
-        self._held = False
+        self._acquired = False
 
     def get(self) -> Any:
         """The session: made by the first call, and anew if it has ended. Blocking."""
-        session = self._sessions.acquire(self._source, again=self._held)
-        self._held = True
+        session = self._sessions.acquire(self._source, again=self._acquired)
+        self._acquired = True
         return session
 
     def release(self) -> None:
         """Release it. Blocking: the last release stops a session that was made here."""
-        if self._held:
-            self._held = False
+        if self._acquired:
+            self._acquired = False
             self._sessions.release()
 
 

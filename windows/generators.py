@@ -142,20 +142,24 @@ class Periodic(Generator):
 
 
 class Punctuated(Generator):
-    """Gives a watermark at each row for which `marks(row)` is true."""
+    """Gives a watermark at each row for which `gives_watermark(row)` is true."""
 
-    def __init__(self, marks: Callable[[Any], bool], lag_ms: int = 0, max_advance_ms: int | None = None) -> None:
-        if not callable(marks):
-            raise WindowError(f"Punctuated by {marks!r}: give a function of a row that says whether it is a mark")
-        self._marks = marks
+    def __init__(
+        self, gives_watermark: Callable[[Any], bool], lag_ms: int = 0, max_advance_ms: int | None = None
+    ) -> None:
+        if not callable(gives_watermark):
+            raise WindowError(
+                f"Punctuated by {gives_watermark!r}: give a function of a row that says whether it gives a watermark"
+            )
+        self._gives_watermark = gives_watermark
         self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
         self._max_timestamp = MaxTimestamp(max_advance_ms)
 
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
-        """The watermark at the last marking row; None: there was no such row."""
+        """The watermark at the last row that gives one; None: there was no such row."""
         returned, begin = None, 0
         for at, row in enumerate(rows):
-            if self._marks(row):
+            if self._gives_watermark(row):
                 self._max_timestamp.observe(timestamps[begin : at + 1])
                 begin = at + 1
                 returned = self._max_timestamp.ms
@@ -175,6 +179,6 @@ class ByFunction(Generator):
     def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
         """The greatest watermark that the function has returned so far."""
         returned = [self._function(timestamp, row) for timestamp, row in zip(timestamps, rows, strict=True)]
-        marks = [to_ms(mark) for mark in returned if mark is not None]
-        self._max_timestamp.observe(marks)
-        return self._max_timestamp.ms if marks else None
+        timestamps = [to_ms(value) for value in returned if value is not None]
+        self._max_timestamp.observe(timestamps)
+        return self._max_timestamp.ms if timestamps else None

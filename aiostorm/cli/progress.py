@@ -70,16 +70,16 @@ class Snapshot:
 
 
 class Rates:
-    """Computes rates from counters, over the last `window_s` seconds."""
+    """Computes rates from counters, over the last `period_s` seconds."""
 
-    def __init__(self, started_s: float, window_s: float = 1.0) -> None:
+    def __init__(self, started_s: float, period_s: float = 1.0) -> None:
         self._started_s = started_s
-        self._window_s = window_s
+        self._period_s = period_s
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
     def snapshot(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
-        """The snapshot at `now_s`, with rates since the sample that is `window_s` old (or the oldest)."""
-        while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._window_s:
+        """The snapshot at `now_s`, with rates since the sample that is `period_s` old (or the oldest)."""
+        while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._period_s:
             self._samples.popleft()
         then_s, then = self._samples[0]
         shown = [c for c in metrics.values() if not c.component.startswith("__")]

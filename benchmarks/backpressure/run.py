@@ -5,8 +5,8 @@
 In virtual time nothing else on the machine can be seen, and what a processor does takes no time: it shows what the
 rules come to, before it is measured what a machine makes of them.
 
-The record is the last line of standard output, after a mark. At the end the slow bolt is slow no more, so that what is
-on its way is soon done; what happens then is checked, but not counted.
+The record is the last line of standard output, after a marker. At the end the slow bolt is no longer slow, so that the
+tuples under way are soon done; what happens then is checked, but not counted.
 """
 
 from __future__ import annotations

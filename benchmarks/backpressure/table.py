@@ -36,7 +36,7 @@ def markdown(machine: Mapping[str, Any], records: Sequence[Mapping[str, Any]], f
 
 
 def into_page(page: Path, text: str) -> None:
-    """Put the tables into a page, between its two marks. ValueError for a page without them."""
+    """Put the tables into a page, between its two markers. ValueError for a page without them."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

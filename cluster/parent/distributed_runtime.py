@@ -221,7 +221,7 @@ class DistributedRuntime:
         if not all(worker_handle.works for worker_handle in asked.values()):
             return None
         away = tuple(self.worker_handles.keys() - asked.keys())
-        question = GetIdleReport(self.mode, goal.finished, goal.held, goal.quiet_s, away)
+        question = GetIdleReport(self.mode, goal.finished, goal.still, goal.quiet_s, away)
         with self._changes.next() as changed:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(idle_report(worker_handle, question)) for worker_handle in asked.values()]

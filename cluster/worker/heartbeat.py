@@ -26,7 +26,7 @@ from typing import Final, Protocol
 from ...runtime import LIVENESS, AiostormError
 from ...transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
 from ..messages import PARENT, WORKER
-from .log import HEARTBEAT_MARK
+from .log import HEARTBEAT_MARKER
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -57,7 +57,7 @@ class PipeHeartbeatSender:
 
     def send(self) -> bool:
         try:
-            os.write(self._fd, f"{HEARTBEAT_MARK}\n".encode())
+            os.write(self._fd, f"{HEARTBEAT_MARKER}\n".encode())
         except OSError:  # the parent has ended, and this process will
             return False
         return True
@@ -134,8 +134,8 @@ class Heartbeat:
     def _watch(self) -> None:
         try:
             while not self._over.wait(BEAT_S):
-                held_s = self._monotonic() - self._ticked_s
-                if not BEAT_S < held_s < self._limit_s:
+                blocked_s = self._monotonic() - self._ticked_s
+                if not BEAT_S < blocked_s < self._limit_s:
                     self._sender.pause()
                 elif not self._sender.send():
                     return

@@ -5,7 +5,7 @@
     parent:  ─► logger aiostorm.worker: "worker-1 count[7] my.module: line"
 
 1. Each line of a record (a traceback has many) is marked, so that lines of several processes are not mixed up.
-2. A line that consists of HEARTBEAT_MARK is a heartbeat, and is not shown (see heartbeat).
+2. A line that consists of HEARTBEAT_MARKER is a heartbeat, and is not shown (see heartbeat).
 3. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
 4. The output of a worker never reaches the parent's standard output, which contains results only.
 5. The last lines of each worker are kept, for the error that says why it ended.
@@ -24,8 +24,8 @@ from ...runtime import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 
-HEARTBEAT_MARK: Final = "\x05"
-_MARK, _END = "\x1e", "\x1f"
+HEARTBEAT_MARKER: Final = "\x05"
+_MARKER, _END = "\x1e", "\x1f"
 KEPT: Final = 20
 
 
@@ -37,11 +37,11 @@ class WorkerLog:
 
     def line(self, line: ChildLine) -> None:
         """A worker has printed a line."""
-        text = line.text.removesuffix(HEARTBEAT_MARK)
+        text = line.text.removesuffix(HEARTBEAT_MARKER)
         if not text and line.text:
             return
         level, where = logging.INFO, line.name
-        if text.startswith(_MARK):
+        if text.startswith(_MARKER):
             head, _, text = text[1:].partition(_END)
             number, _, rest = head.partition(" ")
             level = int(number) if number.isdecimal() else logging.INFO
@@ -61,8 +61,8 @@ class WorkerLog:
 
 def plain_line(text: str) -> str:
     """A line without its prefix; empty for a heartbeat."""
-    text = text.removesuffix(HEARTBEAT_MARK)
-    if not text.startswith(_MARK):
+    text = text.removesuffix(HEARTBEAT_MARKER)
+    if not text.startswith(_MARKER):
         return text
     head, _, line = text[1:].partition(_END)
     _, _, rest = head.partition(" ")
@@ -75,12 +75,12 @@ class MarkedFormatter(logging.Formatter):
     """The worker's side: formats a record as marked lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        head = f"{_MARK}{record.levelno} {record.name} {_task_in(record.threadName or '')}{_END}"
+        head = f"{_MARKER}{record.levelno} {record.name} {_task_in(record.threadName or '')}{_END}"
         return "\n".join(head + line for line in super().format(record).split("\n"))
 
 
 class MarkedStream:
-    """The worker's side: replaces `sys.stdout` or `sys.stderr`; marks each line. Nothing is buffered.
+    """The worker's side: replaces `sys.stdout` or `sys.stderr`; puts a prefix before each line. Nothing is buffered.
 
     If several tasks write parts of a line, the line belongs to the first.
     """
@@ -91,7 +91,7 @@ class MarkedStream:
         self._at_start = True
 
     def write(self, text: str) -> int:
-        head = f"{_MARK}{logging.INFO} {self._name} {_task_in(threading.current_thread().name)}{_END}"
+        head = f"{_MARKER}{logging.INFO} {self._name} {_task_in(threading.current_thread().name)}{_END}"
         *whole, rest = text.split("\n")
         for line in whole:
             self._stream.write(f"{head if self._at_start else ''}{line}\n")

@@ -179,7 +179,7 @@ class WorkerService:
         part = self.part
         if part is None:
             return IdleReport(self._node.name, self.incarnation, quiet=False)
-        goal = IdleGoal(order.finished, order.held, order.quiet_s, away=order.away)
+        goal = IdleGoal(order.finished, order.still, order.quiet_s, away=order.away)
         exchange = part.task_set.tasks.exchange
         counts = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
         sent, received = ({p: n for p, n in count.items() if p not in order.away} for count in counts)

@@ -31,7 +31,7 @@ class SlotReady:
 
 @dataclass(frozen=True, slots=True)
 class SlotLines:
-    """Lines that its worker has printed: (stream, line), with the marks of a child's log."""
+    """Lines that its worker has printed: (stream, line), with the prefixes of a child's log."""
 
     slot: str
     lines: tuple[tuple[str, str], ...]

@@ -11,7 +11,7 @@
    worker's loop, and its end, as the parent does for its own children.
 3. It ends its worker when the parent cannot be reached for LEASE_S, and when Spark's daemon has ended (the executor has
    died; on some systems nothing else shows it). Nothing is left on an executor.
-4. The worker's output also goes to the executor's standard error, without marks.
+4. The worker's output also goes to the executor's standard error, without prefixes.
 5. The worker is started first: the imports for the link to the parent take a second.
 6. Another attempt of the same task (Spark's own retry) ends at once: the parent decides about restarts.
 

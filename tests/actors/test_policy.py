@@ -20,7 +20,7 @@ ERROR = ValueError("x")
 
 
 def test_backoff_grows_and_its_last_step_repeats() -> None:
-    history = FailureHistory(RestartPolicy(max_restarts=5, window_s=100, backoff_s=(0, 1, 4)))
+    history = FailureHistory(RestartPolicy(max_restarts=5, within_s=100, backoff_s=(0, 1, 4)))
     decisions = [history.failed(ERROR, now_s) for now_s in range(5)]
     assert [d.delay_s for d in decisions] == [0, 1, 4, 4, 4]
     assert [d.restarts for d in decisions] == [1, 2, 3, 4, 5]
@@ -67,7 +67,7 @@ def test_no_restarts_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max_restarts": -1}, {"window_s": 0}, {"backoff_s": ()}, {"backoff_s": (0, -1)}], ids=str
+    "wrong", [{"max_restarts": -1}, {"within_s": 0}, {"backoff_s": ()}, {"backoff_s": (0, -1)}], ids=str
 )
 def test_impossible_policies(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="non-negative waits"):
@@ -76,16 +76,16 @@ def test_impossible_policies(wrong: dict[str, object]) -> None:
 
 @given(
     max_restarts=st.integers(0, 6),
-    window_s=st.integers(1, 50),
+    within_s=st.integers(1, 50),
     gaps=st.lists(st.integers(0, 30), min_size=1, max_size=60),
 )
-def test_never_more_restarts_in_a_window_than_allowed(max_restarts: int, window_s: int, gaps: list[int]) -> None:
-    history = FailureHistory(RestartPolicy(max_restarts, window_s, (0.0, 1.0)))
+def test_never_more_restarts_within_a_time_than_allowed(max_restarts: int, within_s: int, gaps: list[int]) -> None:
+    history = FailureHistory(RestartPolicy(max_restarts, within_s, (0.0, 1.0)))
     now_s = 0
     restarts: list[int] = []
     for gap in gaps:
         now_s += gap
-        recent = [at for at in restarts if at > now_s - window_s]
+        recent = [at for at in restarts if at > now_s - within_s]
         decision = history.failed(ERROR, now_s)
         if len(recent) >= max_restarts:
             assert decision.directive is Directive.ESCALATE

@@ -42,7 +42,7 @@ def metrics(emitted: int, executed: int, *, failed: int = 0, fill: tuple[int, in
 
 
 def test_rates_are_over_the_window():
-    rates = Rates(started_s=100.0, window_s=1.0)
+    rates = Rates(started_s=100.0, period_s=1.0)
     first = rates.snapshot(metrics(100, 50), 100.5)
     assert [row.rate for row in first.rows] == [200.0, 100.0], "over the half second that there is"
     second = rates.snapshot(metrics(400, 350), 101.0)

@@ -13,7 +13,7 @@ import pytest
 from aiostorm.cluster import Heartbeat, MarkedFormatter, MarkedStream, PipeHeartbeatSender
 from aiostorm.cluster.parent.process_backend import ProcessBackend
 from aiostorm.cluster.worker import heartbeat as heartbeat
-from aiostorm.cluster.worker.log import HEARTBEAT_MARK, WorkerLog
+from aiostorm.cluster.worker.log import HEARTBEAT_MARKER, WorkerLog
 from aiostorm.runtime import ChildLine
 
 
@@ -48,7 +48,7 @@ def test_a_record_of_a_blocking_component_names_its_task(caplog: pytest.LogCaptu
 
 def test_a_print_names_the_worker_and_a_heartbeat_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    assert shown(f"plain\n{HEARTBEAT_MARK}\nhalf a line{HEARTBEAT_MARK}\n\x1enonsense", caplog) == [
+    assert shown(f"plain\n{HEARTBEAT_MARKER}\nhalf a line{HEARTBEAT_MARKER}\n\x1enonsense", caplog) == [
         (logging.INFO, "worker-1: plain"),
         (logging.INFO, "worker-1: half a line"),
         (logging.INFO, "worker-1: "),
@@ -93,7 +93,7 @@ async def test_heartbeats_continue_for_a_limited_time_while_the_loop_is_blocked(
         await asyncio.sleep(0.1)
         os.write(writes, b"held\n")
         now_s += 29.0
-        seen = _read_until(reads, HEARTBEAT_MARK)
+        seen = _read_until(reads, HEARTBEAT_MARKER)
         now_s += 1.0
         time.sleep(0.1)  # noqa: ASYNC251 - one beat may be under way
         os.write(writes, b"over\n")
@@ -106,7 +106,7 @@ async def test_heartbeats_continue_for_a_limited_time_while_the_loop_is_blocked(
         os.close(reads)
     lines = seen.splitlines()
     assert lines[0] == "held", "while the loop runs nothing is written"
-    assert set(lines[1 : lines.index("over")]) == {HEARTBEAT_MARK}
+    assert set(lines[1 : lines.index("over")]) == {HEARTBEAT_MARKER}
     assert lines[lines.index("over") + 1 :] == ["end"], "until the limit"
 
 

@@ -200,7 +200,7 @@ def test_a_delayed_command_does_not_stay_the_last_one() -> None:
         running = await submit(cluster)
         runtime = running._runtime
         assert isinstance(runtime, DistributedRuntime)
-        late = GetIdleReport("inactive", finished=False, held=False, quiet_s=0.0)
+        late = GetIdleReport("inactive", finished=False, still=False, quiet_s=0.0)
         for worker_handle in runtime.worker_handles.values():
             await worker_handle.ask(CONTROL, late)
         await world.until(lambda: len(Numbers.acked) == COUNT, 20, "the last ack")
@@ -224,7 +224,7 @@ def test_a_request_for_an_idle_report_has_the_mode_at_its_sending() -> None:
             return await real(actor, message, **options)
 
         worker_handle.ask = ask  # type: ignore[method-assign]
-        await idle_report(worker_handle, GetIdleReport("inactive", finished=False, held=False, quiet_s=0.0))
+        await idle_report(worker_handle, GetIdleReport("inactive", finished=False, still=False, quiet_s=0.0))
         assert modes == ["active"]
         await running.kill()
 
