@@ -23,7 +23,7 @@ from aiostorm import (
 from aiostorm.testing import FeederSpout, Recorder
 from aiostorm.windows import Combined, Count, Sum
 
-from .windows_rig import FIELDS, Rig, sums
+from .window_topology import FIELDS, Rig, sums
 
 
 async def test_results_after_a_number_of_rows() -> None:

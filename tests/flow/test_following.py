@@ -12,7 +12,7 @@ from aiostorm import Config, Fields, LocalCluster, Spout, TopologyBuilder, direc
 from aiostorm.testing import FeederSpout, Recorder
 from aiostorm.windows import Count, Session, Tumbling, WindowedBolt
 
-from .windows_rig import FIELDS, Rig, sums
+from .window_topology import FIELDS, Rig, sums
 
 USERS = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
 

@@ -22,7 +22,7 @@ from aiostorm.windows import (
     WindowedBolt,
 )
 
-from .windows_rig import FIELDS, Rig, as_it_is, sums
+from .window_topology import FIELDS, Rig, as_it_is, sums
 
 
 @pytest.fixture

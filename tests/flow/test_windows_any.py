@@ -17,7 +17,7 @@ from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBui
 from aiostorm.testing import Recorder
 from aiostorm.windows import BufferedWindowBolt, Combined, Count, Sliding, Sum, Tumbling, WindowedBolt, WindowRows
 
-from .windows_rig import FIELDS
+from .window_topology import FIELDS
 
 Step = tuple[str, int, int] | int | float
 """A row, a watermark, or a pause in seconds."""

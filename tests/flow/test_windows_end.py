@@ -23,7 +23,7 @@ from aiostorm.windows import (
     WindowedBolt,
 )
 
-from .windows_rig import FIELDS, Retracting, Rig, sums
+from .window_topology import FIELDS, Retracting, Rig, sums
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from typing import Final
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "acker/": ("tests/acker", "tests/tasks/test_detached.py", "tests/tasks/test_ack_batch.py"),
     "backpressure/": ("tests/backpressure", "tests/tasks/test_backpressure.py"),
-    "cluster/parent/worker_lifecycle.py": ("tests/cluster/test_worker_lifecycle.py",),
+    "cluster/parent/worker_lifecycle.py": ("tests/cluster/parent/test_worker_lifecycle.py",),
     "cluster/scheduler.py": ("tests/cluster/test_scheduler.py",),
     "metrics/": ("tests/metrics",),
     "spark/batch/partitions.py": ("tests/spark/test_partitions.py",),
     "topology/groupings/": ("tests/topology", "tests/tasks/test_emit.py"),
     "windows/": ("tests/windows", "tests/tasks/test_window_tasks.py", "tests/tasks/test_row_time.py"),
-    "windows/joins/": ("tests/windows/test_joins.py", "tests/windows/test_joins_flow.py"),
+    "windows/joins/": ("tests/windows/joins/test_joins.py", "tests/windows/joins/test_joins_flow.py"),
 }
 """A module or a folder → files and folders of tests. The longest that fits counts."""
 

@@ -1,4 +1,4 @@
-"""Windows in topologies: cases that a review found."""
+"""Windows in topologies: rare cases, each of which was once wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from aiostorm.windows import (
     WindowRows,
 )
 
-from .windows_rig import FIELDS, Retracting, Rig, sums
+from .window_topology import FIELDS, Retracting, Rig, sums
 
 
 @pytest.fixture

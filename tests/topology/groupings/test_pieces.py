@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
 from aiostorm.topology.groupings.pieces import MOST, ShareParts, piece_size
 
-from .strategies import batch_sizes, check_shares, numbered, prepare, targets
+from ..strategies import batch_sizes, check_shares, numbered, prepare, targets
 
 ENDLESS = 1 << 40
 

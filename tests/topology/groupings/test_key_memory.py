@@ -12,7 +12,7 @@ from aiostorm.topology import UnhashableKeyError, stable_hash
 from aiostorm.topology.groupings.key_memory import LONG_KEY_BYTES, MEMORY_BYTES, ROUNDS_WITHOUT, KeyMemory
 from aiostorm.topology.keys import value_hash, value_hashes
 
-from .strategies import keys
+from ..strategies import keys
 
 
 class Computed:

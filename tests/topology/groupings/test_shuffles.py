@@ -21,7 +21,7 @@ from aiostorm.topology import (
     StreamId,
 )
 
-from .strategies import batch_sizes, check_shares, numbered, prepare, split_all, targets
+from ..strategies import batch_sizes, check_shares, numbered, prepare, split_all, targets
 
 
 @given(targets, batch_sizes, st.integers(0, 99))

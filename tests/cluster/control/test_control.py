@@ -36,7 +36,7 @@ from aiostorm.cluster.control.protocol import (
 from aiostorm.testing import SimClock
 from aiostorm.transport import ConnectionLostError, NetworkError, pack_value, unpack_value
 
-from ..transport.parts import MemoryNetwork
+from ...transport.parts import MemoryNetwork
 
 WHOM = TopologySocket("numbers", 7, "/x/7-numbers")
 

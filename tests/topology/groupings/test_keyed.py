@@ -21,7 +21,7 @@ from aiostorm.topology import (
     stable_hash,
 )
 
-from .strategies import keys, prepare, targets
+from ..strategies import keys, prepare, targets
 
 KEYED = [FieldsGrouping, KeyRangeGrouping, PartialKeyGrouping]
 

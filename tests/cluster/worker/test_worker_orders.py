@@ -20,7 +20,7 @@ from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, NoSuchActorError, PayloadKind
 
-from .sim_workers import SimBackend, with_workers
+from ..sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
 PYTHON = LoadTopology("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
@@ -136,7 +136,7 @@ async def test_only_functions_that_the_module_defines_are_called(target: str) ->
 
 
 def test_a_function_from_elsewhere_is_refused_where_there_are_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from . import spread_jobs, test_workers
+    from .. import spread_jobs, test_workers
 
     monkeypatch.setattr(test_workers, "elsewhere", spread_jobs.windows, raising=False)
     load_topology("tests.cluster.test_workers:elsewhere")

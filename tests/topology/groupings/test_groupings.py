@@ -29,7 +29,7 @@ from aiostorm.topology import (
     share_out,
 )
 
-from .strategies import check_shares, numbered, prepare, targets
+from ..strategies import check_shares, numbered, prepare, targets
 
 
 class ByParity(Grouping):
