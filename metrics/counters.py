@@ -125,7 +125,7 @@ class TaskMetrics(Counts):
         return replace(ended, time=replace(self.time, live=0), **dropped)
 
     def after(self, earlier: TaskMetrics) -> Self:
-        """With what earlier lives of its worker have counted."""
+        """With the counts of earlier processes of its worker."""
         counts = {name: getattr(earlier, name) + getattr(self, name) for name in COUNTERS}
         return replace(self, **counts, forgotten=earlier.forgotten)
 

@@ -37,11 +37,11 @@ class Exits:
 
     def __init__(
         self,
-        window_s: float = 0.0,
+        within_s: float = 0.0,
         allowed: int = 1,
         gave_up: Callable[[str, BaseException], None] = lambda path, error: None,
     ) -> None:
-        self._window_s = window_s
+        self._within_s = within_s
         self._allowed = min(allowed, 1)
         self._gave_up = gave_up
         self._raised_s: list[float] = []
@@ -50,7 +50,7 @@ class Exits:
         """Count a reported error of user code, if it is a UserExitError."""
         if not isinstance(error, UserExitError):
             return
-        self._raised_s = [raised_s for raised_s in self._raised_s if raised_s > now_s - self._window_s] + [now_s]
+        self._raised_s = [raised_s for raised_s in self._raised_s if raised_s > now_s - self._within_s] + [now_s]
         if len(self._raised_s) > self._allowed:
             self._gave_up(path, error)
 

@@ -21,7 +21,7 @@ def log(path: Path) -> int:
 
 
 class Numbers(Spout):
-    """Emits its share of 0 … count - 1, at so many a second, until each is acked; begins where a former life ended."""
+    """Emits its share of 0 … count - 1, at so many a second, until each is acked; goes on after its last instance."""
 
     outputs = Fields("n")
 

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-WINDOW_S = 3.0
+WITHIN_S = 3.0
 
 
 def verify(folder: Path, count: int) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def _resumed(kill: dict[str, Any], first_of: dict[str, float], pids: dict[str, s
 
 
 def _silence(at_s: float, times: list[float]) -> float:
-    within = times[bisect_left(times, at_s) : bisect_right(times, at_s + WINDOW_S)]
+    within = times[bisect_left(times, at_s) : bisect_right(times, at_s + WITHIN_S)]
     stops = [at_s, *within]
-    return max((later - sooner for sooner, later in itertools.pairwise(stops)), default=WINDOW_S)
+    return max((later - sooner for sooner, later in itertools.pairwise(stops)), default=WITHIN_S)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Load errors: the error that a parent raises for a command that failed in a worker."""
+"""Command errors: the error that a parent raises for a command that failed in a worker."""
 
 from __future__ import annotations
 

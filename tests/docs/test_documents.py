@@ -110,6 +110,15 @@ def test_the_index_lists_every_document() -> None:
     assert not missing
 
 
+@pytest.mark.skipif(not IN_CHECKOUT, reason="the tests are in a checkout")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tests_that_a_page_names_exist(page: str) -> None:
+    there = {path.name for folder in ("tests", "examples") for path in (ROOT / folder).rglob("test_*.py")}
+    prose = re.sub(r"^```.*?^```", "", read(page), flags=re.MULTILINE | re.DOTALL)
+    missing = sorted(set(re.findall(r"\btest_\w+\.py\b(?!::)", prose)) - there)
+    assert not missing, f"{page} names tests that do not exist"
+
+
 @pytest.mark.skipif(not IN_CHECKOUT, reason="the packages are in a checkout")
 def test_the_architecture_names_every_package() -> None:
     page = read("docs/architecture.md").partition("## Packages")[2].partition("## Layers")[0]

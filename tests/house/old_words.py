@@ -4,10 +4,12 @@
 each is left in which folder. The test fails where there are more.
 
 A *word* is searched in all text: prose, and the parts of identifiers (`_on_told`, `ToldAll`). A *name* is a whole
-Python identifier or the name of a module; the same word may be ordinary English, so prose is not searched for it.
+Python identifier or the name of a module; the same word may be ordinary English, so prose is not searched for it. A
+*phrase* is a use of a common word that has another meaning here: mark (only the level of a mailbox), window (only of
+event time or a count), life, wire.
 
-Not searched, since they also have a right meaning: mark, window, load, turn, wire, hold, life (each keeps one meaning),
-tell (the method of an actor's ref, as in Pekko), shares, take, end, look, quiet, questions, builder.
+Not searched, since they also have a right meaning: load, turn, hold (each keeps one meaning), tell (the method of an
+actor's ref, as in Pekko), shares, take, end, look, quiet, questions, builder.
 """
 
 from __future__ import annotations
@@ -105,6 +107,16 @@ NAMES: Final[Mapping[str, str]] = {
     "stream_hand": "foreach_batch",
     "trust": "authenticate",
 }
+PHRASES: Final[Mapping[str, str]] = {
+    # A regular expression of what is surely wrong → what to say.
+    r"(?:send|receive|sending|receiving) window": "frames in flight, send buffer",
+    r"window of (?:frames|payloads|messages|credit)": "frames in flight, credit",
+    r"window_s": "the time that it is: within_s, period_s",
+    r"(?:event-)?time marks?": "watermark",
+    r"(?:former|next|earlier|previous|new|another|later) (?:life|lives)": "incarnation, process, instance",
+    r"(?:life|lives) of (?:a|its|the) (?:peer|process|task|worker)": "incarnation, instance",
+    r"(?:on|over|from) the wire": "in the frame, encoded",
+}
 ONLY_IN: Final[Mapping[str, str]] = {
     # Names that are usual elsewhere.
     "living": "tests/simulation/",
@@ -123,6 +135,9 @@ ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("tests/", "the same"),
         ("acker/", "to settle a message: to ack or fail it"),
     ),
+}
+_PHRASES: Final[Mapping[str, re.Pattern[str]]] = {
+    phrase: re.compile(rf"\b{phrase}\b".replace(" ", r"\s+"), re.IGNORECASE) for phrase in PHRASES
 }
 LEFT: Final = "tests/house/old_words_left.json"
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -150,6 +165,11 @@ def names_in(name: str, text: str) -> Counter[str]:
     return found
 
 
+def phrases_in(text: str) -> Counter[str]:
+    """How often each phrase is there; it may be divided by the end of a line."""
+    return Counter({phrase: len(pattern.findall(text)) for phrase, pattern in _PHRASES.items()})
+
+
 def is_allowed(word: str, name: str) -> bool:
     """Has the word a right meaning in this file?"""
     if not name.startswith(ONLY_IN.get(word, "")):
@@ -163,7 +183,11 @@ def uses() -> Mapping[str, Mapping[str, int]]:
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for name in texts():
         text = read(name)
-        in_file = [*_of(words_in(text), WORDS), *_of(names_in(name, text), NAMES)]
+        in_file = [
+            *_of(words_in(text), WORDS),
+            *_of(names_in(name, text), NAMES),
+            *_of(phrases_in(text), PHRASES),
+        ]
         for word, count in in_file:
             if not is_allowed(word, name):
                 found[word][name] = count
@@ -195,13 +219,18 @@ def left() -> dict[str, dict[str, int]]:
     return found
 
 
+def instead(word: str) -> str:
+    """What to say instead of a word, a name or a phrase."""
+    return {**WORDS, **NAMES, **PHRASES}[word]
+
+
 def main() -> None:
     """Print each use, by word: what it is instead, and where it is. Or write what is left."""
     if sys.argv[1:] == ["--write"]:
         (ROOT / LEFT).write_text(json.dumps(by_folder(), indent=1) + "\n", encoding="utf-8")
         return
     for word, per_file in sorted(uses().items()):
-        print(f"{word} → {WORDS.get(word) or NAMES[word]}")
+        print(f"{word} → {instead(word)}")
         print(*(f"    {count:4} {name}" for name, count in sorted(per_file.items())), sep="\n")
 
 

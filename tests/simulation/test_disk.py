@@ -40,7 +40,7 @@ def lives(*works: Life, seed: int = 0, crash: bool = True) -> None:
 
 
 def after_crash(before: Life, seed: int) -> dict[str, bytes]:
-    """What the next life finds."""
+    """The blobs that the next incarnation finds."""
     found: dict[str, bytes] = {}
 
     async def look(store: SimStore) -> None:

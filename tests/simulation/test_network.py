@@ -345,7 +345,7 @@ def test_listeners() -> None:
             await network.listen("b", lambda _: None)
 
         b = world.process("b", server)
-        for _ in range(2):  # the next life finds every address free
+        for _ in range(2):  # the next incarnation finds every address free
             b.start()
             await asyncio.sleep(1)
             assert not b.alive

@@ -74,7 +74,7 @@ async def test_a_chunk_that_is_replayed_is_kept_once(tmp_path: Path, kept_on: st
         async with running(builder.create_topology()), Reader(tmp_path / "out") as reader:
             await asyncio.to_thread(write, into(tmp_path / "in"), [batch(n) for n in range(0, 50, 10)], name="same")
             kept = await reader.query()
-            # The same write in the next life of the topology: kept on disk it is known.
+            # The same write in the next run of the topology: kept on disk it is known.
             assert (kept.first, kept.end) == (0, 5), life
             assert sorted(await reader.fetch(kept.log, 0, 5)) == list(range(50))
 

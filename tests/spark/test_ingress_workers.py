@@ -1,4 +1,4 @@
-"""Spout tasks in workers of their own: executors find each, and its next life when it is killed."""
+"""Spout tasks in workers of their own: executors find each, and the next process after a kill."""
 
 from __future__ import annotations
 

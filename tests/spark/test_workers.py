@@ -54,7 +54,7 @@ async def test_a_worker_in_a_slot_and_one_on_the_driver(
         assert worker.pid not in (0, os.getpid())
         await until(lambda: len(written(folder)) > 100)
         slot = parent_of(worker.pid)
-        for victim in (worker.pid, slot):  # the worker, then Spark's Python worker with its next life
+        for victim in (worker.pid, slot):  # the worker, then Spark's Python worker with the next worker
             victim = parent_of(running.workers()[0].pid) if victim == slot else victim
             before = running.workers()[0]
             os.kill(victim, signal.SIGKILL)

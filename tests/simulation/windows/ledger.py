@@ -4,10 +4,10 @@
     task: machine (rows, watermarks) ─ Watched ─────┼─► Ledger ◄─ sink: results, late tuples
                   └─ the reference, fed the same    ┘                   (see watched.py)
 
-1. A watermark does not go back: of each input task, and of all, in one life of a task. By the least of all, it is no
-   further than what each input task has said that has not ended.
+1. A watermark does not go back: of each input task, and of all, in one instance of a task. By the least of all, it is
+   no further than what each input task has said that has not ended.
 2. What fires, and what is late, is what the reference says of the same rows and watermarks, in its order, and at the
-   watermark at which it says so: not at the next. No key's window fires twice in one life.
+   watermark at which it says so: not at the next. No key's window fires twice in one instance.
 3. A message is acked only when its row has come to every bolt with windows. If it was late there, and never on time,
    the late stream has it. Where rows are kept, it was late, or in a window that has fired.
 4. Without a death or a restart: nothing fails, each row comes once, the sink has each result once.

@@ -1,7 +1,7 @@
 """Watched: the machines of windows, each beside the plain reference, which is given the same rows and watermarks.
 
 What fires, and what is late, is what the reference says, in its order, and at the watermark at which it says so: not at
-the next. No key's window fires twice in one life. Rows that are kept are let go when no window will have them any more.
+the next. No key's window fires twice in one instance. Kept rows are released when no window needs them any more.
 """
 
 from __future__ import annotations

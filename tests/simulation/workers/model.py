@@ -49,7 +49,7 @@ class WorkersModel(Model):
     # -- lives -------------------------------------------------------------------------------------------------------
 
     def begins(self, worker: str, process: Process) -> Life:
-        """A process begins a life as that worker. (The lives of a worker's two processes are counted together.)"""
+        """A process begins an incarnation as that worker. (Those of a worker's two processes are counted together.)"""
         self._lives[worker] += 1
         life = self._life_of[process.name, process.incarnation] = (worker, self._lives[worker])
         return life

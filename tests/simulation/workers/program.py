@@ -123,7 +123,7 @@ class Echo(Actor):
 
 
 class Watched:
-    """One worker, over all lives of its process: its task set, and what passes there."""
+    """One worker, over all incarnations of its process: its task set, and what passes there."""
 
     def __init__(self, work: WorkersWorkload, name: str) -> None:
         self.work = work
