@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +33,12 @@ def first_that_finds(run: Callable[[int], ResultT], planted: Plant, first: int, 
         if result.problems:
             return result
     return None
+
+
+@functools.cache
+def has_no_problem(run: Callable[[int], PlantedResult], seed: int) -> bool:
+    """Whether the seed keeps all promises without a planted bug: one run for all bugs that this seed finds."""
+    return not run(seed).problems
 
 
 @contextlib.contextmanager
