@@ -36,7 +36,7 @@ FIRST_LOOK = {
     "one of ten thousand acks is dropped": 12,
     "rows never expire": 6,
     "an ACK passes messages whose FAIL was lost": 34,
-    "edges of an open segment are reported": 4,
+    "edges of an open segment are reported": 37,
     "an anchor that is named twice cancels itself": 11,
     "the pieces of a segment share an edge": 18,
     "a sent segment overtakes a parked one": 3,
