@@ -68,6 +68,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     def __init__(self, peer: str, owner: StreamOwner, budget_bytes: int | None) -> None:
         self.peer = peer
         self.received_bytes = 0
+        self.writable = True  # an attribute, which the transport changes: senders look at it before each frame
         self._owner = owner
         self._budget_bytes = budget_bytes
         self._input = FrameBuffer(MAX_FRAME_BYTES if budget_bytes is None else min(budget_bytes, MAX_FRAME_BYTES))
@@ -82,10 +83,6 @@ class StreamConnection(asyncio.BufferedProtocol):
         return f"<StreamConnection with {self.peer}{', over' if self._writes.over else ''}>"
 
     # -- the connection ----------------------------------------------------------------------------------------------
-
-    @property
-    def writable(self) -> bool:
-        return self._closed or self._writes.writable
 
     @property
     def buffered_bytes(self) -> int:
@@ -103,8 +100,8 @@ class StreamConnection(asyncio.BufferedProtocol):
             self._writes.transport.writelines((LENGTH.pack(size), frame))
 
     async def drained(self) -> None:
-        if not self._closed:
-            await self._writes.drained()
+        while not self.writable:
+            await self._writes.next_drain()
         if self._closed or self._writes.over:
             raise self._lost()
 
@@ -130,7 +127,7 @@ class StreamConnection(asyncio.BufferedProtocol):
             return
         self._closed = True
         self._writes.close()
-        self._writes.on_drained()
+        self.resume_writing()
         self._wake()
 
     def abort(self) -> None:
@@ -177,12 +174,17 @@ class StreamConnection(asyncio.BufferedProtocol):
             self._writes.transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """`writable` asks the transport."""
+        self.writable = self._closed
 
     def resume_writing(self) -> None:
+        self.writable = True
         self._writes.on_drained()
 
+    def eof_received(self) -> None:
+        self.close()  # within CLOSE_S, also if the peer does not read
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.writable = True
         self._writes.on_lost()
         self._wake()
         self._owner.on_lost(self._input.problem)

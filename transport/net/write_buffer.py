@@ -38,12 +38,16 @@ class WriteBuffer:
     async def drained(self) -> None:
         """Wait until `writable`."""
         while not self.writable:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.remove(waiter)
+            await self.next_drain()
+
+    async def next_drain(self) -> None:
+        """Wait for the next `on_drained`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.remove(waiter)
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Use this transport."""

@@ -200,9 +200,6 @@ async def test_a_listener_with_another_framing_is_an_error_that_says_so(
         with answering(short_path, answer) as address, pytest.raises(NetworkError, match=error) as caught:
             await network.connect(address)
         assert str(caught.value).startswith(address)
-        async with asyncio.timeout(PATIENCE_S):
-            while network._connections:  # noqa: ASYNC110 - the loop closes them
-                await asyncio.sleep(0.001)
 
 
 async def test_each_network_names_the_addresses_that_it_does_not_have(short_path: Path) -> None:
@@ -310,6 +307,25 @@ async def test_a_peer_that_does_not_read_cannot_delay_the_end(short_path: Path) 
         far.close()
         with pytest.raises(ConnectionLostError):
             await waiting
+        await server.nothing_is_left()
+        writer.transport.abort()
+
+
+async def test_a_half_closed_connection_is_over_for_a_sender_that_waits(short_path: Path) -> None:
+    async with serving(short_path) as server:
+        _, writer = await server.raw()
+        writer.write(PREFACE + framed(b"last"))
+        far = await server.connection()
+        while far.writable:
+            far.send(bytes(100_000))
+            await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(far.drained())
+        await asyncio.sleep(0)
+        writer.write_eof()
+        with pytest.raises(ConnectionLostError):
+            await waiting
+        assert far.writable
+        assert await far.receive() == b"last"
         await server.nothing_is_left()
         writer.transport.abort()
 
