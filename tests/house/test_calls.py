@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def test_functions_of_others_and_of_tests_do_not_count() -> None:
 def test_figures_go_down_by_update_and_up_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "FIGURES", tmp_path / "calls.json")
     monkeypatch.setattr(calls, "PATHS", {"a": (None, 1)})
+    monkeypatch.setattr(calls, "PYTHON", sys.version_info[:2])
     costs = iter([Cost(10, 2, 0), Cost(12, 1, 0), Cost(12, 1, 0)])
     monkeypatch.setattr(calls, "cost", lambda path: next(costs))
     assert main(["--update"]) == 0
@@ -55,3 +57,10 @@ def test_figures_go_down_by_update_and_up_with_a_reason(tmp_path: Path, monkeypa
     assert raised == {"path": "a", "what": ["calls 12, the limit is 10"], "why": "each tuple is checked"}
     write({"a": Cost(11, 1, 0)}, None)
     assert limits() == {"a": Cost(11, 1, 0)}
+
+
+def test_only_one_python_writes_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(calls, "PYTHON", (2, 7))
+    with pytest.raises(SystemExit):
+        main(["--update"])
+    assert "the figures are those of Python 2.7" in capsys.readouterr().err
