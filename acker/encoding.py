@@ -64,16 +64,17 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
-        case (int(task_id), 2, bytes(pairs), tuple(failures), tuple(resets), bytes(detached)):
+        case (int(task_id), 2, bytes(pairs), failures, resets, bytes(detached)) if _are_tuples(failures, resets):
             named = [_failed(found) for found in failures]
             return task_id, Acks(_unpairs(pairs), named, [_root(r) for r in resets], _undetached(detached))
         case (int(task_id), 1, int(owner), bytes(pairs)):
             return task_id, Init(owner, _unpairs(pairs))
-        case (int(task_id), 3, tuple(verdicts)):
+        case (int(task_id), 3, verdicts) if _are_tuples(verdicts):
             return task_id, Verdicts([_unverdict(found) for found in verdicts])
         case (int(task_id), 7, int(owner)):
             return task_id, Forget(owner)
-    raise ProtocolError(f"not a message of an acker: {item!r:.100}")
+        case _:
+            raise ProtocolError(f"not a message of an acker: {item!r:.100}")
 
 
 def _split(message: Any) -> Sequence[Any]:
@@ -166,6 +167,10 @@ ACKER_MESSAGES: Final = MessageCodec(
 """Init, Acks, Verdicts and Forget."""
 
 
+def _are_tuples(*values: Any) -> bool:
+    return all(isinstance(value, tuple) for value in values)
+
+
 def _unpairs(packed: bytes) -> list[tuple[int, int]]:
     pairs = unpack_pairs(packed)
     if not all(root for root, _ in pairs):
@@ -208,14 +213,16 @@ def _unfailure(what: Any) -> Failure | None:
             return None
         case (("failed" | "timeout") as reason, str() | None as component, int() | None as task, str() | None as error):
             return Failure(reason, component, task, error)
-    raise ProtocolError(f"not a failure: {what!r:.100}")
+        case _:
+            raise ProtocolError(f"not a failure: {what!r:.100}")
 
 
 def _failed(found: Any) -> tuple[int, int, Any]:
     match found:
         case (root, index, what):
             return _root(root), _index(index), _unfailure(what)
-    raise ProtocolError(f"not a failed message: {found!r:.100}")
+        case _:
+            raise ProtocolError(f"not a failed message: {found!r:.100}")
 
 
 def _verdict(verdict: Verdict) -> Any:
@@ -229,14 +236,15 @@ def _verdict(verdict: Verdict) -> Any:
 
 def _unverdict(found: Any) -> Verdict:
     match found:
-        case (0, root, -1, None | tuple() as failures, bytes(left)):
+        case (0, root, -1, failures, bytes(left)) if failures is None or _are_tuples(failures):
             named = _named(failures) if failures else None
             return Verdict(VerdictKind.ACK, _root(root), failure=named, left=tuple(map(_index, unpack_numbers(left))))
         case (0, root, int(index), None, b"") if index >= 0:
             return Verdict(VerdictKind.ACK, _root(root), _index(index))
-        case (1 | 2 | 3 as kind, root, index, what, b""):
+        case (int(kind), root, index, what, b"") if kind in (1, 2, 3):
             return Verdict(_KINDS[kind], _root(root), _index(index), _unfailure(what))
-    raise ProtocolError(f"not a verdict: {found!r:.100}")
+        case _:
+            raise ProtocolError(f"not a verdict: {found!r:.100}")
 
 
 def _named(failures: tuple[Any, ...]) -> dict[int, Any]:

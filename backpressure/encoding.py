@@ -80,14 +80,15 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
-        case (int(task_id), 4, int(incarnation), float(at_s), tuple(bolts), tuple(spouts)):
+        case (int(task_id), 4, int(incarnation), float(at_s), bolts, spouts) if _are_tuples(bolts, spouts):
             found = tuple(map(_bolt, bolts)), tuple(map(_spout, spouts))
             return task_id, Readings(_count(incarnation), _real(at_s), *found)
         case (int(task_id), 5, *order):
             return task_id, _pace(order)
         case (int(task_id), 6):
             return task_id, Clear()
-    raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
+        case _:
+            raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
 
 
 def _split(message: Any) -> Sequence[Any]:
@@ -128,7 +129,8 @@ def _pace(order: Sequence[Any]) -> Pace:
                 _count(follow_us, MAX_WAIT),
                 _count(others_us, MAX_WAIT),
             )
-    raise ProtocolError(f"not an order: {order!r:.200}")
+        case _:
+            raise ProtocolError(f"not an order: {order!r:.200}")
 
 
 def _bolt(found: Any) -> BoltReading:
@@ -140,7 +142,8 @@ def _bolt(found: Any) -> BoltReading:
             counts = _count(task), _count(fill), _count(capacity), _count(executed)
             shares = _real(busy, 0, 1), _real(load, 0, 1)
             return BoltReading(*counts, flagged, _VERDICTS[verdict], _count(step), *shares, starved, _count(blocks))
-    raise ProtocolError(f"not a reading of a bolt: {found!r:.100}")
+        case _:
+            raise ProtocolError(f"not a reading of a bolt: {found!r:.100}")
 
 
 def _spout(found: Any) -> SpoutReading:
@@ -148,7 +151,12 @@ def _spout(found: Any) -> SpoutReading:
         case (int(task), int(emitted), int(wait_us), int(epoch), int(step), bool(active)):
             counts = _count(task), _count(emitted), _count(wait_us, MAX_WAIT), _count(epoch), _count(step)
             return SpoutReading(*counts, active)
-    raise ProtocolError(f"not a reading of a spout: {found!r:.100}")
+        case _:
+            raise ProtocolError(f"not a reading of a spout: {found!r:.100}")
+
+
+def _are_tuples(*values: Any) -> bool:
+    return all(isinstance(value, tuple) for value in values)
 
 
 def _count(number: int, most: int = 2**63 - 1) -> int:

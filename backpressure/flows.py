@@ -26,8 +26,8 @@ LONG_S: Final = 60.0
 class _Totals:
     """`counts`: component → executed or emitted so far; `fills`: component → tuples in its mailboxes."""
 
-    counts: Mapping[str, int] = field(default_factory=dict)
-    fills: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    fills: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class _TaskRate:

@@ -64,6 +64,6 @@ class Backpressure:
     enabled: bool = True
     state: str = NORMAL
     since_s: float = 0.0
-    components: Mapping[str, ComponentPressure] = field(default_factory=dict)
+    components: Mapping[str, ComponentPressure] = field(default_factory=dict[str, ComponentPressure])
     spouts: tuple[SpoutPacing, ...] = ()
     events: tuple[PressureEvent, ...] = ()
