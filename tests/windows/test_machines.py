@@ -40,6 +40,7 @@ from aiostorm.windows import (
     Watermarks,
     Window,
     WindowError,
+    WindowKeyError,
     WindowLimitError,
     buffered_windows,
     count_windows,
@@ -245,6 +246,61 @@ def test_there_are_never_more_states_than_there_may_be(kind: Any, aggregate: Agg
     assert windows.states == 3
     assert len(list(windows.advance(100))) == 3
     assert windows.add(["d"], [200], [1]).failed == []
+
+
+def test_the_open_windows_of_a_key_are_those_that_contain_a_time() -> None:
+    windows = PlainWindows(Sliding(10, 5), Count())
+    windows.add(["a"], [7], [1])
+
+    def starts(key: str, at_ms: int | None = None) -> list[int]:
+        return [window.start for window, _ in windows.open_of(key, at_ms)]
+
+    assert starts("a") == [0, 5]
+    assert [starts("a", at_ms) for at_ms in (-1, 0, 4, 5, 9, 10, 14, 15)] == [
+        [],
+        [0],
+        [0],
+        [0, 5],
+        [0, 5],
+        [5],
+        [5],
+        [],
+    ]
+    assert starts("b") == []
+
+
+def test_a_batch_of_new_keys_counts_against_the_states_that_are_left() -> None:
+    windows = time_windows(Tumbling(10), Sum(), max_states=3)
+    assert windows.add(["a", "b"], [1, 1], [1, 1]).failed == []
+    [(place, error)] = windows.add(["c", "a", "d"], [2, 2, 2], [1, 1, 1]).failed
+    assert (place, type(error)) == (2, WindowLimitError)
+    assert [(one.key, one.result) for one in windows.advance(FAR)] == [("a", 2), ("b", 1), ("c", 1)]
+
+
+@pytest.mark.parametrize("kind", [Tumbling(10), Sliding(10, 5), Session(5)])
+def test_a_key_that_is_no_number_is_refused_and_has_no_window(kind: Any) -> None:
+    windows = time_windows(kind, Count())
+    taken = windows.add([math.nan, "a"], [1, 1], [1, 1])
+    [(place, error)] = taken.failed
+    assert (place, type(error)) == (0, WindowKeyError)
+    assert [one.key for one in windows.advance(FAR) if one.window.start <= 1][:1] == ["a"]
+    assert windows.states == 0
+
+
+def test_a_row_of_a_slice_of_which_a_window_has_fired_obeys_the_limits() -> None:
+    windows = SharedWindows(Sliding(10, 5), Count(), max_states=2)
+    windows.add(["a", "b"], [7, 7], [1, 1])
+    assert [(one.window.start, one.key) for one in windows.advance(10)] == [(0, "a"), (0, "b")]
+    taken = windows.add(["c", "a"], [8, 8], [1, 1])
+    [(place, error)] = taken.failed
+    assert (place, type(error)) == (0, WindowLimitError)
+    windows.limit(10)
+    [(place, error)] = windows.add([math.nan, "c"], [8, 8], [1, 1]).failed
+    assert (place, type(error)) == (0, WindowKeyError)
+    assert windows.states == 3
+    found = [(one.window.start, one.key, one.result) for one in windows.advance(FAR)]
+    assert found == [(5, "a", 2), (5, "b", 1), (5, "c", 1)]
+    assert windows.states == 0
 
 
 def test_there_are_never_more_rows_and_counts_than_there_may_be() -> None:
