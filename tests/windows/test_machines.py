@@ -303,6 +303,51 @@ def test_a_row_of_a_slice_of_which_a_window_has_fired_obeys_the_limits() -> None
     assert windows.states == 0
 
 
+def test_a_slice_is_dropped_with_the_last_of_its_windows() -> None:
+    windows = SharedWindows(Sliding(10, 5), Count())
+    windows.add(["a"], [2], [1])
+    assert [one.window.start for one in windows.advance(5)] == [-5]
+    assert windows.states == 1
+    assert [one.window.start for one in windows.advance(10)] == [0]
+    assert (windows.states, windows.next_fire_ms) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_seven"), [(Tumbling(10), [(0, 10)]), (Sliding(10, 5), [(0, 10), (5, 15)]), (Session(5), [(7, 12)])]
+)
+def test_rows_that_are_kept_have_a_key_that_is_a_number(kind: Any, of_seven: list[tuple[int, int]]) -> None:
+    windows = buffered_windows(kind)
+    [(place, error)] = windows.add([math.nan, "a"], [7, 7], [1, 1]).failed
+    assert (place, type(error)) == (0, WindowKeyError)
+    assert windows.rows == 1
+    assert sorted((window.start, window.end) for window in windows.windows_of(7)) == of_seven
+
+
+def test_a_key_without_open_windows_is_counted_on_until_it_is_forgotten() -> None:
+    windows = count_windows(Counts(2), Own(), max_states=2)
+
+    def fired(*keys: str) -> list[tuple[int, str]]:
+        assert windows.add(list(keys), list(keys)).failed == []
+        return [(one.window.start, one.key) for one in windows.fire()]
+
+    assert fired("a", "a", "a", "a") == [(0, "a"), (2, "a")]
+    windows.forget("a")
+    assert fired("a", "a") == [(0, "a")]
+
+
+def test_a_key_that_goes_on_leaves_its_place_among_those_that_rest() -> None:
+    windows = count_windows(Counts(2), Own(), max_states=2)
+
+    def fired(*keys: str) -> list[tuple[int, str]]:
+        assert windows.add(list(keys), list(keys)).failed == []
+        return [(one.window.start, one.key) for one in windows.fire()]
+
+    assert fired("b", "b", "a", "a") == [(0, "b"), (0, "a")]
+    assert fired("a", "c", "c") == [(0, "c")]  # a goes on: b and c rest
+    assert fired("b", "b") == [(2, "b")]
+    assert fired("a") == [(2, "a")]
+
+
 def test_there_are_never_more_rows_and_counts_than_there_may_be() -> None:
     rows = BufferedWindows(Tumbling(10), max_rows=2)
     assert [place for place, _ in rows.add("abc", [1, 2, 3], "xyz").failed] == [2]
