@@ -398,3 +398,32 @@ def test_other_samples_measure_rates_over_another_period() -> None:
     assert time_us(before=4, after=2) == 100_000
     assert time_us(before=4, after=4) == int(4e6 / 130)
     assert time_us(before=4, after=8) == 100_000  # measured anew: nothing of before the change is in it
+
+
+def test_a_blocked_task_that_is_lost_is_reported() -> None:
+    world = throttled()
+    world.silent.add(4)
+    world.second(30)
+    assert [(event.kind, event.component) for event in world.coordinator.events if event.text == "task 4 is lost"] == [
+        ("RELIEVED", "left")
+    ]
+
+
+def test_one_of_two_causes_that_blocks_again_is_enough_for_another_step() -> None:
+    world = World()
+    world.blocked(4, 5, 6, 7, 9, 10)
+    first = world.second()
+    assert changes(first)[1] == PaceChange.SLOW
+    world.obey(first, 1_000)
+    world.second(4)
+    world.blocked(4, 5, 6, 7)  # `last` stays as it is
+    [step] = {order.step for task, order in world.second() if task == 1 and isinstance(order, Pace)}
+    assert step > max(order.step for task, order in first if task == 1 and isinstance(order, Pace))
+
+
+def test_a_relief_says_how_busy_the_slow_component_was() -> None:
+    world = throttled()
+    world.bolt(8, busy=0.9)  # of another spout
+    world.relieved(4, busy=0.25)
+    orders = [order for _ in range(8) for _, order in world.second() if isinstance(order, Pace)]
+    assert {order.busy for order in orders if order.change is PaceChange.RELIEVE} == {0.25}

@@ -348,6 +348,15 @@ def test_a_key_that_goes_on_leaves_its_place_among_those_that_rest() -> None:
     assert fired("a") == [(2, "a")]
 
 
+def test_rows_of_counts_fire_at_each_slide() -> None:
+    windows = BufferedCounts(Counts(6, 3))
+    fired: list[tuple[int, int, int]] = []
+    for number in range(7):
+        assert windows.add(["a"], [number]).failed == []
+        fired += [(number, one.window.start, one.window.end) for one in windows.fire()]
+    assert fired == [(2, 0, 3), (5, 0, 6)]
+
+
 def test_there_are_never_more_rows_and_counts_than_there_may_be() -> None:
     rows = BufferedWindows(Tumbling(10), max_rows=2)
     assert [place for place, _ in rows.add("abc", [1, 2, 3], "xyz").failed] == [2]
