@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .errors import SparkSourceError, SparkUnavailableError
-from .needs import require
+from .needs import require, version
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -27,6 +27,9 @@ REMOTE: Final = "spark.remote"
 INSTALL_CONNECT: Final = (
     'pip install "aiostorm[spark-connect]", or, beside the whole of PySpark, pip install "pyspark[connect]"'
 )
+
+FIRST_VERSION: Final = (4, 2)
+"""The first PySpark whose Connect client has what is used here."""
 
 CONNECT_S: Final = 60.0
 """How long the first calls of a new session may take: a server that hangs accepts connections, and does not answer."""
@@ -82,6 +85,11 @@ def connected(settings: Mapping[str, str]) -> Any:
         sessions = require("pyspark.sql.connect.session")
     except ImportError as error:  # PySpark's message names the missing package
         raise SparkUnavailableError(f"Spark Connect cannot be used: {error}; {INSTALL_CONNECT}") from error
+    if version() < FIRST_VERSION:
+        raise SparkUnavailableError(
+            f"Spark Connect needs PySpark {'.'.join(map(str, FIRST_VERSION))} or newer here, and "
+            f"{require('pyspark').__version__} is installed; without Connect, give spark.master instead of {REMOTE}"
+        )
     session = timer = None
     try:
         session = sessions.SparkSession.builder.remote(remote).create()
