@@ -47,10 +47,11 @@ from .exchange.segments import (
     unpack_segments,
 )
 from .link.headers import encode_pulse
-from .link.link import Link, LinkTimings
+from .link.link import Link
 from .link.links import Links
 from .link.send_queue import Gatherer, PayloadSource, SendQueue
 from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .link.timings import LinkTimings
 from .net.addresses import check_exposure, parse_address
 from .net.admission import AdmissionLimits
 from .net.authenticated import AuthenticatedConnection, AuthenticatedNetwork, RestrictedConnection

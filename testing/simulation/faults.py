@@ -20,8 +20,10 @@ Of several processes (a fleet) instead of the last six:
 | partition | some processes do not reach the others, both ways or one way |
 | flap | the connections between two processes are cut again and again |
 | half | the connections between two processes end for one side only |
-| drop, repeat | frames from one process to another, or all frames, are lost, or come twice |
-| shuffle, lag | frames are overtaken by later ones; all are up to 5 s late, in their order |
+| sever | connections from one process to another, or all, break at any frame: it and all later ones are lost |
+| silence | nothing that one process sends on its connections to another arrives; the other direction works |
+| refuse | new connections from one process to another, or all, are refused |
+| lag, narrow | frames are up to 5 s late, in their order; a line carries few bytes a second |
 | full, sync, disk | a disk is full; a sync fails; a disk is slow |
 | replace | a process is taken for dead, and its spare is started: both may live |
 | error, oust | what the fleet's workload makes of them: a bolt raises; a frozen process is replaced and goes on |
@@ -47,7 +49,7 @@ KINDS: Final = ("crash", "pause", "slow", "clock", "error", "loss", "repeat", "l
 
 FLEET_KINDS: Final = (
     *("crash", "pause", "slow", "clock"),
-    *("partition", "flap", "half", "drop", "repeat", "shuffle", "lag"),
+    *("partition", "flap", "half", "sever", "silence", "refuse", "lag", "narrow"),
     *("full", "sync", "disk", "replace"),
 )
 
@@ -77,9 +79,11 @@ _RANGES: Final[dict[str, tuple[tuple[float, float] | None, tuple[float, float] |
     "steer": (None, (0.05, 10)),
     "flap": ((0.05, 5), (0.5, 20)),
     "half": (None, None),
-    "drop": ((0.01, 0.6), (0.5, 60)),
-    "shuffle": ((0.01, 0.6), (0.5, 60)),
+    "sever": ((0.001, 0.2), (0.5, 60)),
+    "silence": (None, None),
+    "refuse": (None, (0.1, 20)),
     "lag": ((0.05, 5), (0.1, 60)),
+    "narrow": ((2e3, 1e6), (0.5, 60)),
     "full": (None, (0.1, 20)),
     "sync": (None, None),
     "disk": ((2, 200), (0.1, 20)),
@@ -122,9 +126,9 @@ _HOW: Final = {
     "late": " up to {:.3f} s",
     "partition": " one way",
     "flap": " every {:.3f} s",
-    "drop": " of {:.1%}",
-    "shuffle": " of {:.1%}",
+    "sever": " at {:.2%} of frames",
     "lag": " up to {:.3f} s",
+    "narrow": " to {:,.0f} bytes/s",
     "disk": " {:.1f} times slower",
 }
 

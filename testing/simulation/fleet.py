@@ -39,7 +39,7 @@ class FleetOutcome:
     incarnations: int
     """Of all processes together."""
     counts: Mapping[str, int]
-    """Counts of the network: frames sent, received, lost, repeated, reordered; connections made, refused, cut."""
+    """Counts of the network: frames sent, received, lost; connections made, refused, cut, silenced."""
     undone: int
     """Changes of blobs that crashes have undone."""
 

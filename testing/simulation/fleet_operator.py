@@ -80,6 +80,10 @@ class FleetOperator:
             one, other = self._two(fault)
             trace_fault(one, f"has its connections to {other.name} cut on one side")
             self._world.switch.halve_between(one.name, other.name)
+        elif fault.kind == "silence":
+            one, other = self._two(fault)
+            trace_fault(one, f"falls silent on its connections to {other.name}")
+            self._world.switch.silence_between(one.name, other.name)
         else:
             self._trace_lasting(fault, process)
             self._lasting.open(fault)
@@ -106,9 +110,10 @@ class FleetOperator:
             for target in processes:
                 if source is not target:
                     path = world.switch.path(source.name, target.name)
-                    here = [fault for fault in lasting.of(*_RATES) if self._is_on(fault, source, target)]
-                    for kind, rate in _RATES.items():
-                        setattr(path, rate, max((fault.amount for fault in here if fault.kind == kind), default=0.0))
+                    here = [fault for fault in lasting.of(*_PATHS) if self._is_on(fault, source, target)]
+                    for kind, (attribute, worst) in _PATHS.items():
+                        amounts = [fault.amount or 1.0 for fault in here if fault.kind == kind]
+                        setattr(path, attribute, worst(amounts, default=0.0))
                     cut = any(self._cuts(fault, source, target) for fault in lasting.of("partition"))
                     world.switch.set_cut(path, cut)
         for i, process in enumerate(processes):
@@ -148,4 +153,10 @@ class FleetOperator:
         self._world.trace.add(self._world.now_s, "fault", "network", text + lasts)
 
 
-_RATES = {"drop": "loss", "repeat": "repeat", "shuffle": "shuffle", "lag": "lag_s"}
+_PATHS: dict[str, tuple[str, Callable[..., float]]] = {
+    "sever": ("breaks", max),
+    "refuse": ("refuses", max),
+    "lag": ("lag_s", max),
+    "narrow": ("narrowed_bytes_s", min),
+}
+"""Kind of a fault → the attribute of the path, and which of several amounts is the worst."""

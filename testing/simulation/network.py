@@ -1,17 +1,20 @@
-"""SimNetwork: the network of one simulated process: connections that lose, repeat and reorder as the faults say.
+"""SimNetwork: the network of one simulated process: connections that break as the faults say.
 
     send ─► buffer ─► in flight ─► inbox ─► receive        drained: the buffer has space again
-              ▲          ├ lost, repeated, late, overtaken: the rates of the path (see switch.py)
-              │          └ held: the path is cut, or the inbox is full (the receiver is slow, or frozen)
+              ▲          ├ late: the lag and the bandwidth of the path (see switch.py)
+              │          ├ waiting: the path is cut, or the inbox is full (the receiver is slow, or frozen)
+              │          └ lost: the connection has broken before the frame had arrived
               └ a frame leaves the buffer when it is in the inbox, or lost
 
 1. An address is the name of a process, and a port if wanted: "storm", "storm:6700", "storm:0" (any that is free).
 2. `connect` takes a while. It is refused without a listener; a cut path refuses it too, or delays it until it times
    out. A frozen process is connected to, as by a real kernel: its `accept` is called when it continues.
 3. Frames arrive as events of the world, in true time. Nothing of a dead process has any effect.
-4. A path may have a bandwidth: a large frame takes its time then, and those behind it wait.
-5. A connection ends in one of TCP's ways: a close (after what was in flight), a reset (what was in flight is lost), or
-   a time-out. The other end may not know it yet.
+4. A connection is TCP: frames arrive in the order in which they were sent, each once, and whole. When it breaks, the
+   frames in flight are lost from any point on, in each direction; nothing that is sent later arrives.
+5. A path may have a bandwidth: a large frame takes its time then, and those behind it wait.
+6. A connection ends in one of TCP's ways: a close (after what was in flight), a reset (what was in flight is lost), or
+   a time-out. The other end may not know it yet. One direction may be silent while the other still works.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...transport import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, ConnectionLostError, FrameTooLargeError, NetworkError
-from .switch import SHUFFLE_S, Path, Switch
+from .switch import Path, Switch
 
 if TYPE_CHECKING:
     from ...transport import Connection
@@ -92,7 +95,10 @@ class SimNetwork:
 
     async def _reach(self, address: str, there: Path, back: Path) -> None:
         """Wait until the path is whole. NetworkError if that takes too long, or at once."""
-        if there.happens(there.loss) or back.happens(back.loss):
+        if there.refuses:
+            self.switch.counts["refused"] += 1
+            raise NetworkError(f"{address}: the connection is refused")
+        if there.happens(there.breaks) or back.happens(back.breaks):
             await self._pause(1.0)  # TCP tries again after a second
         if not (there.cut or back.cut):
             return
@@ -156,13 +162,16 @@ class SimConnection:
         self._world = process.world
         self._switch = process.world.switch
         self._broken = False  # nothing passes any more, but this end does not know
-        self._dropped = False  # reset: frames in flight from here are lost
+        self._silent = False  # nothing from here passes any more; the other direction works
+        self._dropped = False  # frames in flight from here are lost, after the next `_passes`
+        self._passes = 0
+        self._flight: deque[bytes | None] = deque()  # in their order; None: the notice that this end is over
         self._buffered = 0
         self._last_s = 0.0  # when the last frame arrives that no other may overtake
         self._gives_up_in_cut = 0
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
-        self._waiting: deque[tuple[bytes, bool]] = deque()  # wait for space in the inbox; does each leave a buffer?
+        self._waiting: deque[bytes] = deque()  # wait for space in the inbox
         self._received_bytes = 0
         self._coming: deque[tuple[float, float, int]] = deque()  # on a slow path: starts to arrive, has arrived, bytes
         self._reader: asyncio.Future[None] | None = None
@@ -201,28 +210,24 @@ class SimConnection:
         self._switch.most_buffered_bytes = max(self._switch.most_buffered_bytes, self._buffered)
         self._switch.counts["sent"] += 1
         delay_s = path.draw_delay_s()
-        if self._broken:
-            self._notice(delay_s + path.chance.uniform(0.0, 20.0))
-        if self._broken or path.happens(path.loss):
+        begun_s = max(self._last_s, world.now_s + delay_s)
+        if self._broken or self._silent or path.happens(path.breaks):
             self._switch.counts["lost"] += 1
             self._trace(frame, "lost")
-            world.call_at(world.now_s + delay_s, self._on_left_buffer, frame)
+            if self._broken:
+                world.call_at(world.now_s + delay_s, self._on_left_buffer, frame)
+                self._notice(delay_s + path.chance.uniform(0.0, 20.0))
+            elif not self._silent:
+                self._silent = True
+                world.call_at(begun_s, self._break)
             return
         self._trace(frame, "send")
-        begun_s = max(self._last_s, world.now_s + delay_s)
-        takes_s = (len(frame) + HEADER_BYTES) / path.rate_bytes_s if path.rate_bytes_s else 0.0
-        arrives_s = begun_s + takes_s
+        rate = path.bandwidth
+        takes_s = (len(frame) + HEADER_BYTES) / rate if rate else 0.0
+        self._last_s = begun_s + takes_s
         if takes_s:
-            self.other._coming.append((begun_s, arrives_s, len(frame) + HEADER_BYTES))
-        if path.happens(path.shuffle):
-            self._switch.counts["reordered"] += 1
-            arrives_s += path.chance.random() * SHUFFLE_S
-        else:
-            self._last_s = arrives_s
-        world.call_at(arrives_s, self._arrive, frame, True)
-        if path.happens(path.repeat):
-            self._switch.counts["repeated"] += 1
-            world.call_at(arrives_s + path.chance.random() * SHUFFLE_S, self._arrive, frame, False)
+            self.other._coming.append((begun_s, self._last_s, len(frame) + HEADER_BYTES))
+        self._fly(frame, self._last_s)
 
     async def drained(self) -> None:
         while not self.writable:
@@ -249,13 +254,14 @@ class SimConnection:
         frame = self._inbox.popleft()
         self._inbox_bytes -= len(frame) + HEADER_BYTES
         while self._waiting and self._inbox_bytes < MAX_BUFFERED_BYTES:
-            self._deliver(*self._waiting.popleft())
+            self._deliver(self._waiting.popleft())
         return frame
 
     def close(self) -> None:
         if not self.over:
             world = self._world
-            world.call_at(max(self._last_s, world.now_s + self._path.draw_delay_s()), self._arrive, None, True)
+            if not self._silent:
+                self._fly(None, max(self._last_s, world.now_s + self._path.draw_delay_s()))
             self.end("closes")
 
     # -- what happens to it ------------------------------------------------------------------------------------------
@@ -263,7 +269,8 @@ class SimConnection:
     def reset(self) -> None:
         """This end is lost, and with it all frames in flight from here."""
         self._dropped = True
-        self._world.call_at(self._world.now_s + self._path.draw_delay_s(), self._arrive, None, True)
+        if not self._silent:
+            self._fly(None, self._world.now_s + self._path.draw_delay_s())
         self.end("is reset")
 
     def end(self, how: str) -> None:
@@ -277,47 +284,84 @@ class SimConnection:
             _wake(waiter)
 
     def break_off(self, chance: random.Random, soon: float = 0.6) -> None:
-        """Nothing passes any more. It is noticed here `soon` (with this chance), or on sending, or after minutes."""
+        """Nothing passes any more. It is noticed here `soon` (with this chance), or on sending, or after minutes.
+
+        Frames in flight from here are lost from any point on.
+        """
         if not self.over and not self._broken:
-            self._broken = self._dropped = True
+            self._broken = True
+            self.drop_from_any_point(chance)
             self._notice(chance.random() * 0.1 if chance.random() < soon else chance.uniform(60.0, 600.0))
 
-    def lose(self, frame: bytes | None, leaves: bool) -> None:
+    def drop_from_any_point(self, chance: random.Random) -> None:
+        """Of the frames in flight from here, the first ones still arrive: none, all, or any number."""
+        if not self._dropped:
+            self._dropped = True
+            self._passes = chance.randint(0, len(self._flight)) if chance.random() < 0.5 else 0
+
+    def fall_silent(self) -> None:
+        """Nothing from here passes any more, and this end notices after a while: TCP gets no acknowledgements."""
+        if not self.over and not self._silent:
+            self._silent = True
+            self.drop_from_any_point(self._path.chance)
+            self._notice(self._path.chance.uniform(*TIME_OUT_S))
+
+    def lose_held(self) -> None:
+        """TCP gave up on a frame that waited for the end of a cut: the connection breaks."""
+        self._lose(self._flight.popleft())
+        self._break()
+
+    def arrive(self) -> None:
+        """The next frame has arrived, unless it is lost or has to wait."""
+        other = self.other
+        if self._path.cut:
+            self._path.held.append(self)
+            if self._gives_up_in_cut != self._path.cuts:
+                self._gives_up_in_cut = self._path.cuts
+                after_s = self._path.chance.uniform(*TIME_OUT_S)
+                self._world.call_at(self._world.now_s + after_s, self._give_up, self._path.cuts)
+            return
+        frame = self._flight.popleft()
+        passes = not self._dropped and not other._broken
+        if self._passes:
+            self._passes -= 1
+            passes = True
+        if frame is None:
+            if not other._broken:
+                other.end("is closed by the peer")
+        elif other.over or not passes:
+            self._lose(frame)
+            if other.over:
+                self._notice(other._path.draw_delay_s())  # its kernel answers with a reset
+        elif other._inbox_bytes < MAX_BUFFERED_BYTES and not other._waiting:
+            other._deliver(frame)
+        else:
+            other._waiting.append(frame)
+
+    def _fly(self, frame: bytes | None, arrives_s: float) -> None:
+        self._flight.append(frame)
+        self._world.call_at(arrives_s, self.arrive)
+
+    def _break(self) -> None:
+        """The connection breaks at this point: nothing more from here arrives."""
+        self._dropped, self._passes = True, 0
+        for side in (self, self.other):
+            side.break_off(self._path.chance)
+
+    def _lose(self, frame: bytes | None) -> None:
         """A frame will not arrive. (None: the notice that this end is over. Then the other end does not learn it.)"""
         if frame is None:
             self.other.break_off(self._path.chance, soon=0.0)
         else:
             self._switch.counts["lost"] += 1
             self._trace(frame, "lost")
-            if leaves:
-                self._on_left_buffer(frame)
+            self._on_left_buffer(frame)
 
-    def _arrive(self, frame: bytes | None, leaves: bool) -> None:
-        other = self.other
-        if self._path.cut:
-            self._path.held.append((self, self._arrive, (frame, leaves)))
-            if self._gives_up_in_cut != self._path.cuts:
-                self._gives_up_in_cut = self._path.cuts
-                after_s = self._path.chance.uniform(*TIME_OUT_S)
-                self._world.call_at(self._world.now_s + after_s, self._give_up, self._path.cuts)
-        elif frame is None:
-            if not other._broken:
-                other.end("is closed by the peer")
-        elif self._dropped or other._broken or other.over:
-            self.lose(frame, leaves)
-            if other.over:
-                self._notice(other._path.draw_delay_s())  # its kernel answers with a reset
-        elif other._inbox_bytes < MAX_BUFFERED_BYTES and not other._waiting:
-            other._deliver(frame, leaves)
-        else:
-            other._waiting.append((frame, leaves))
-
-    def _deliver(self, frame: bytes, leaves: bool) -> None:
+    def _deliver(self, frame: bytes) -> None:
         self._inbox.append(frame)
         self._inbox_bytes += len(frame) + HEADER_BYTES
         self._switch.counts["received"] += 1
-        if leaves:
-            self.other._on_left_buffer(frame)
+        self.other._on_left_buffer(frame)
         _wake(self._reader)
 
     def _on_left_buffer(self, frame: bytes) -> None:

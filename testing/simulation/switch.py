@@ -1,11 +1,12 @@
 """Switch: the network between all processes of a world: listeners, and what happens to frames in flight.
 
-    a ── path a>b ──► b      each direction has rates of its own: loss, repeat, shuffle, lag
-    a ◄── path b>a ── b      and may be cut: frames in flight then wait for the end of the cut, or are lost
+    a ── path a>b ──► b      each direction has its own faults: it breaks connections, refuses them, is late or narrow,
+    a ◄── path b>a ── b      and may be cut: frames in flight then wait for the end of the cut, or the connection breaks
 
 1. Faults set the paths; sender and receiver know nothing of them. All of it is drawn from the path's own stream.
 2. A connection that is broken (`cut`, `half`, a machine that dies silently) ends for each side separately: soon, or
-   when it sends, or after minutes, as the seed says.
+   when it sends, or after minutes, as the seed says. No frame inside a connection is lost, repeated or overtaken alone:
+   TCP does not do that.
 3. What is registered here belongs to one incarnation of a process, and ends with it.
 
 From: TCP, for what is known of a dead peer: an end (FIN), a reset (RST), or nothing at all.
@@ -17,14 +18,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from .network import SimConnection, SimListener
     from .world import World
-
-SHUFFLE_S: Final = 0.5
-"""The longest delay of a frame that others overtake, or of a repeated one."""
 
 SILENT: Final = 0.25
 """How often the peers of a process do not notice its death: its machine has died, or the path to it."""
@@ -32,21 +30,32 @@ SILENT: Final = 0.25
 
 @dataclass(slots=True, eq=False)
 class Path:
-    """One direction between two processes. Rates are from 0 to 1; a fault script sets them."""
+    """One direction between two processes. A fault script sets what happens on it."""
 
     source: str
     target: str
     chance: random.Random
     delay_s: float
-    loss: float = 0.0
-    repeat: float = 0.0
-    shuffle: float = 0.0
+    breaks: float = 0.0
+    """The share of frames at which the connection breaks."""
+    refuses: float = 0.0
+    """Not 0: new connections are refused."""
     lag_s: float = 0.0
     rate_bytes_s: float = 0.0
     """Its bandwidth; 0: unlimited."""
+    narrowed_bytes_s: float = 0.0
+    """Its bandwidth while a fault narrows it; 0: no fault."""
     cut: bool = False
     cuts: int = 0
-    held: list[tuple[SimConnection, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+    held: list[SimConnection] = field(default_factory=list)
+    """One entry for each frame that waits for the end of the cut: its sender's end."""
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second; 0: unlimited."""
+        if self.rate_bytes_s and self.narrowed_bytes_s:
+            return min(self.rate_bytes_s, self.narrowed_bytes_s)
+        return self.rate_bytes_s or self.narrowed_bytes_s
 
     def draw_delay_s(self) -> float:
         """How long this frame takes."""
@@ -59,7 +68,7 @@ class Path:
 
 
 class Switch:
-    """All paths, listeners and connections of a world. `counts`: frames sent, lost, repeated, reordered; …"""
+    """All paths, listeners and connections of a world. `counts`: frames sent, received, lost; connections; …"""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -98,7 +107,7 @@ class Switch:
         return list(self._paths.values())
 
     def set_cut(self, path: Path, cut: bool) -> None:
-        """Cut a path, or restore it: frames that waited then come late, or are lost, connection by connection."""
+        """Cut a path, or restore it: frames that waited then arrive late, or their connection breaks."""
         if cut and not path.cut:
             path.cut = True
             path.cuts += 1
@@ -106,13 +115,13 @@ class Switch:
             path.cut = False
             held, path.held = path.held, []
             arrives: dict[SimConnection, bool] = {}
-            for end, arrive, args in held:
+            for end in held:
                 if end not in arrives:
                     arrives[end] = path.chance.random() < 0.5
                 if arrives[end]:
-                    self.world.call_at(self.world.now_s + path.draw_delay_s(), arrive, *args)
+                    self.world.call_at(self.world.now_s + path.draw_delay_s(), end.arrive)
                 else:
-                    end.lose(*args)
+                    end.lose_held()
 
     def break_between(self, one: str, other: str) -> int:
         """Cut every connection between two processes; returns how many. Each end notices in its own time."""
@@ -130,6 +139,14 @@ class Switch:
             self.counts["cut"] += 1
             end.other.break_off(self._chance, soon=0.0)
             end.end("is cut")
+        return len(found)
+
+    def silence_between(self, one: str, other: str) -> int:
+        """On every connection between the two, nothing from `one` arrives any more; the other direction works."""
+        found = [end for end in self._ends.get(one, ()) if end.peer == other]
+        for end in found:
+            self.counts["silenced"] += 1
+            end.fall_silent()
         return len(found)
 
     # -- what processes do -------------------------------------------------------------------------------------------

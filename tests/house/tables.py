@@ -64,7 +64,10 @@ MACHINES: Final = (
     "transport/remote/flow_control.py",
     "transport/exchange/segments.py",
     "transport/link/sequence.py",
-    "transport/link/frame_buffers.py",
+    "transport/link/handshake.py",
+    "transport/link/line_rate.py",
+    "transport/link/parts.py",
+    "transport/link/send_buffer.py",
     "transport/codec/values.py",
     "windows/*.py",
 )

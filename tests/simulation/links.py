@@ -81,7 +81,7 @@ def run(
 
 def described(frame: bytes) -> str:
     """For the trace."""
-    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED', 'PULSE', 'PART')[frame[1]]} of {len(frame)} bytes"
+    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED', 'PULSE', 'PART')[frame[1] & 0x7F]} of {len(frame)} bytes"
 
 
 class LinksWorkload:
@@ -142,7 +142,7 @@ class LinksWorkload:
                 sequence = link._sequence
                 if link.unacked_frames > limits.max_frames:
                     self.world.problem(f"{program.name} has {link.unacked_frames} frames under way to {link.peer}")
-                for held_bytes in (sequence.unacked_bytes, sequence.held_bytes, sequence.assembled_bytes):
+                for held_bytes in (sequence.unacked_bytes, sequence.assembled_bytes):
                     if held_bytes > max(limits.max_bytes, LARGEST_BYTES):
                         self.world.problem(f"{program.name} holds {held_bytes} bytes of its link to {link.peer}")
         if self.world.switch.most_buffered_bytes > MAX_BUFFERED_BYTES + LARGEST_BYTES + 1000:

@@ -1,4 +1,4 @@
-"""A network in memory, as bad as a test wants it; and processes with links on it."""
+"""A network in memory whose connections break as a test wants; and processes with links on it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from aiostorm.transport import (
 
 @dataclass
 class Weather:
-    """What happens to each frame, and how long it takes. Seconds and shares."""
+    """How long a frame takes, and how often a connection breaks at a frame. Frames keep their order."""
 
-    loss: float = 0.0
-    repeat: float = 0.0
+    breaks: float = 0.0  # the share of frames at which the connection breaks: this one and all later ones are lost
     delay_s: float = 0.001
-    jitter_s: float = 0.0  # frames overtake one another
+    jitter_s: float = 0.0
     cut_off: set[str] = field(default_factory=set)  # who neither hears nor is heard, without being told
 
 
@@ -51,7 +50,7 @@ class MemoryNetwork:
         return MemoryHost(self, who)
 
     def cut(self) -> None:
-        """Every connection ends, and what is under way with it."""
+        """Every connection ends, and the frames in flight are lost."""
         for connection in self.connections:
             connection.end(lose=True)
         self.connections.clear()
@@ -97,7 +96,7 @@ class MemoryListener:
 
 
 class MemoryConnection:
-    """One end. A frame is in the sender's buffer until it has come or is lost."""
+    """One end. A frame is in the sender's buffer until it has arrived or is lost."""
 
     def __init__(self, network: MemoryNetwork, here: str, peer: str) -> None:
         self.network = network
@@ -106,6 +105,9 @@ class MemoryConnection:
         self.other: MemoryConnection
         self.over = False
         self.sent: list[bytes] = []
+        self._broken = False
+        self._last_s = 0.0
+        self._in_flight: deque[bytes | None] = deque()  # None: the connection breaks here
         self._buffered = self._received = 0
         self._came: deque[bytes] = deque()
         self._changed = asyncio.Event()
@@ -129,13 +131,18 @@ class MemoryConnection:
             raise FrameTooLargeError(f"{len(frame)} bytes")
         self.sent.append(frame)
         network, weather = self.network, self.network.weather
-        if weather.cut_off & {self.here, self.peer} or network.random.random() < weather.loss:
+        if self._broken or weather.cut_off & {self.here, self.peer}:
             return
-        for _ in range(1 + (network.random.random() < weather.repeat)):
+        loop = asyncio.get_running_loop()
+        self._last_s = max(self._last_s, loop.time() + weather.delay_s + network.random.random() * weather.jitter_s)
+        if network.random.random() < weather.breaks:
+            self._broken = True
+            self._in_flight.append(None)
+        else:
+            self._in_flight.append(frame)
             self._buffered += len(frame)
             network.most_buffered = max(network.most_buffered, self._buffered)
-            delay_s = weather.delay_s + network.random.random() * weather.jitter_s
-            asyncio.get_running_loop().call_later(delay_s, self._arrive, frame)
+        loop.call_at(self._last_s, self._arrive)
 
     async def drained(self) -> None:
         while not self.writable:
@@ -162,10 +169,21 @@ class MemoryConnection:
             self._came.clear()
         self._changed.set()
 
-    def _arrive(self, frame: bytes) -> None:
+    def _break(self) -> None:
+        """Frames that were sent before have arrived; those of the other end that are in flight are lost."""
+        for end in (self, self.other):
+            end._broken = True
+            end.end()
+
+    def _arrive(self) -> None:
+        frame = self._in_flight.popleft()
+        if frame is None:
+            self._break()
+            return
         self._buffered -= len(frame)
         self._changed.set()
         if not self.other.over and not self.network.weather.cut_off & {self.here, self.peer}:
+            self.other._received += len(frame)
             self.other._came.append(frame)
             self.other._changed.set()
 

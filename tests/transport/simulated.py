@@ -100,10 +100,11 @@ class Town:
 
     async def _weather(self, faults: random.Random, for_s: float) -> None:
         path = self.world.switch.path(*faults.sample(sorted(self.processes), 2))
-        path.loss, path.repeat, path.shuffle = (faults.choice((0.0, 0.1, 0.4)) for _ in range(3))
+        path.breaks, path.refuses = faults.choice((0.0, 0.01, 0.1)), faults.choice((0.0, 0.0, 1.0))
         path.lag_s = faults.choice((0.0, 0.0, 0.5, 3.0))
+        path.narrowed_bytes_s = faults.choice((0.0, 0.0, 2e3, 1e5))
         await asyncio.sleep(for_s)
-        path.loss = path.repeat = path.shuffle = path.lag_s = 0.0
+        path.breaks = path.refuses = path.lag_s = path.narrowed_bytes_s = 0.0
 
     async def _cut(self, faults: random.Random, for_s: float) -> None:
         path = self.world.switch.path(*faults.sample(sorted(self.processes), 2))
@@ -113,10 +114,8 @@ class Town:
 
     async def _hang_up(self, faults: random.Random, for_s: float) -> None:
         one, other = faults.sample(sorted(self.processes), 2)
-        if faults.random() < 0.5:
-            self.world.switch.break_between(one, other)
-        else:
-            self.world.switch.halve_between(one, other)
+        switch = self.world.switch
+        faults.choice((switch.break_between, switch.halve_between, switch.silence_between))(one, other)
 
     async def _crash(self, faults: random.Random, for_s: float) -> None:
         process = self.processes[faults.choice(sorted(self.processes))]

@@ -1,4 +1,4 @@
-"""Links over a network in memory that loses, repeats, reorders and cuts; all in virtual time."""
+"""Links over a network in memory whose connections break; all in virtual time."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ async def test_payloads_go_both_ways_in_order(sim_clock: SimClock) -> None:
         assert pair.b.started[0][1].incarnation == pair.a.incarnation
 
 
-async def storm(seed: int, loss: float, repeat: float, jitter_s: float, cut_every_s: float) -> None:
+async def storm(seed: int, breaks: float, jitter_s: float, cut_every_s: float) -> None:
     chance = random.Random(seed)
     network = MemoryNetwork(seed)
-    network.weather.loss, network.weather.repeat, network.weather.jitter_s = loss, repeat, jitter_s
+    network.weather.breaks, network.weather.jitter_s = breaks, jitter_s
     async with paired(network, limits=SMALL) as pair, asyncio.TaskGroup() as group:
         senders = [group.create_task(send_all(link, numbered(150))) for link in (pair.ab, pair.ba)]
         while not all(sender.done() for sender in senders):
             await asyncio.sleep(chance.random() * cut_every_s)
             network.cut()
-        network.weather.loss = 0.0
+        network.weather.breaks = 0.0
         await SimClock().run_until(lambda: not (pair.ab.unacked_frames or pair.ba.unacked_frames))
     assert pair.a.got == numbered(150)
     assert pair.b.got == numbered(150)
@@ -92,23 +92,22 @@ async def storm(seed: int, loss: float, repeat: float, jitter_s: float, cut_ever
 @settings(max_examples=15)
 @given(
     seed=st.integers(0, 2**32),
-    loss=st.floats(0, 0.3),
-    repeat=st.floats(0, 0.5),
+    breaks=st.floats(0, 0.1),
     jitter_s=st.sampled_from([0.0, 0.01, 0.3]),
     cut_every_s=st.sampled_from([0.5, 5.0, 60.0]),
 )
-def test_whatever_the_weather_all_comes_once_and_in_order(
-    seed: int, loss: float, repeat: float, jitter_s: float, cut_every_s: float
+def test_wherever_connections_break_all_arrives_once_and_in_order(
+    seed: int, breaks: float, jitter_s: float, cut_every_s: float
 ) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(storm(seed, loss, repeat, jitter_s, cut_every_s))
+        runner.run(storm(seed, breaks, jitter_s, cut_every_s))
 
 
 async def test_two_runs_of_one_seed_are_one_run() -> None:
     runs = []
     for _ in range(2):
         began_s = asyncio.get_running_loop().time()
-        await storm(7, 0.2, 0.2, 0.3, 2.0)
+        await storm(7, 0.05, 0.3, 2.0)
         runs.append(asyncio.get_running_loop().time() - began_s)
     assert runs[0] == pytest.approx(runs[1], abs=1e-6)
 
@@ -209,7 +208,7 @@ async def test_senders_wait_for_capacity_in_the_order_of_the_calls(sim_clock: Si
                 await sim_clock.run_until(lambda: b.got[-1] == b"room")
 
 
-async def test_data_is_not_resent_where_nothing_is_lost(sim_clock: SimClock) -> None:
+async def test_a_connection_that_lives_carries_each_payload_once(sim_clock: SimClock) -> None:
     async with paired() as pair:
         await send_all(pair.ab, numbered(500))
         await sim_clock.advance(10)
@@ -294,7 +293,7 @@ async def _fed(choking: Links, link: Link, sim_clock: SimClock) -> None:
 
 async def test_leaving_the_block_drains(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
-    network.weather.loss = 0.3
+    network.weather.breaks = 0.05
     async with Process("b", network) as b:
         b.open("a", None)
         await b.listen("b")

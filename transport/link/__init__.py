@@ -1,16 +1,18 @@
 """A link carries payloads to one peer and back, over one connection after another. None is lost, repeated or reordered.
 
 links.py has all links of a process, pending_connections.py the connections that have come in and are not yet a link's.
-link.py is the shell around sequence.py, the pure machine, which numbers payloads by frame_buffers.py and frames them by
-headers.py. parts.py cuts payloads that are too large for the line, line_rate.py says how large that is. send_queue.py
-holds what waits for the link; timed_wakeup.py is how the shell waits.
+link.py is the shell: connector.py finds the next connection, silence.py ends one that has died. sequence.py is the pure
+machine: handshake.py begins a connection, send_buffer.py keeps frames until they are acknowledged, headers.py encodes
+them; parts.py cuts payloads that are too large for the line, line_rate.py says how large that is. send_queue.py holds
+what waits for the link.
 """
 
 from .headers import encode_pulse
-from .link import Link, LinkTimings
+from .link import Link
 from .links import Links
 from .send_queue import Gatherer, PayloadSource, SendQueue
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
+from .timings import LinkTimings
 
 __all__ = [
     "MAX_PAYLOAD_BYTES",

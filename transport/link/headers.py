@@ -1,8 +1,8 @@
 """Headers: the first bytes of each frame of a link. Big-endian, fixed sizes.
 
     HELLO    version, kind, established 1, incarnation 8, attempt 8, peer 8, peer attempt 8, next 8, greeting
-    DATA     version, kind, epoch 8, sequence 8, ack 8, payload
-    ACK      version, kind, epoch 8, ack 8
+    DATA     version, kind, epoch 8, sequence 8, ack 8, payload      the kinds of DATA, PART and ACK have the bit ASKS
+    ACK      version, kind, epoch 8, ack 8                           set if the sender asks for an acknowledgement
     REFUSED  version, kind, incarnation 8, attempt 8
     PULSE    version, kind, process 8, name              instead of a HELLO, on a connection of its own
     PART     version, kind, epoch 8, sequence 8, ack 8, lane 1, total 4, offset 4, a part of a payload
@@ -24,7 +24,7 @@ from typing import Final
 from ..errors import ProtocolError
 from .parts import Lane, PayloadPart
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the protocol between two links."""
 
 MAX_HELLO_BYTES: Final = 4096
@@ -39,8 +39,12 @@ _KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
 _KIND_PULSE: Final = 5
 _KIND_PART: Final = 6
 
+ASKS: Final = 0x80
+"""This bit of the kind: the receiver should acknowledge at once, with an ACK if it has no payload to send."""
+
 DATA_HEADER_BYTES: Final = _DATA.size
-_DATA_BEGINS: Final = bytes((VERSION, _KIND_DATA))
+_DATA_KINDS: Final = (_KIND_DATA, _KIND_DATA | ASKS)
+_MAY_ASK: Final = (_KIND_DATA, _KIND_ACK, _KIND_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,10 @@ class LinkData:
     sequence: int
     ack: int
     payload: bytes | PayloadPart
+    asks: bool = False
 
     def encode(self) -> bytes:
-        return encode_data(self.epoch, self.sequence, self.ack, self.payload)
+        return encode_data(self.epoch, self.sequence, self.ack, self.payload, self.asks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,10 @@ class LinkAck:
 
     epoch: int
     ack: int
+    asks: bool = False
 
     def encode(self) -> bytes:
-        return _ACK.pack(VERSION, _KIND_ACK, self.epoch, self.ack)
+        return _ACK.pack(VERSION, _KIND_ACK | (ASKS if self.asks else 0), self.epoch, self.ack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +101,13 @@ class LinkRefused:
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
-def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | PayloadPart) -> bytes:
+def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | PayloadPart, asks: bool) -> bytes:
     """The frame of a DATA. Nearly all frames are of this kind, so it is encoded without an object."""
+    bit = ASKS if asks else 0
     if isinstance(payload, PayloadPart):
         place = payload.lane, payload.total, payload.offset
-        return _PART.pack(VERSION, _KIND_PART, epoch, sequence, ack, *place) + payload.body
-    return _DATA.pack(VERSION, _KIND_DATA, epoch, sequence, ack) + payload
+        return _PART.pack(VERSION, _KIND_PART | bit, epoch, sequence, ack, *place) + payload.body
+    return _DATA.pack(VERSION, _KIND_DATA | bit, epoch, sequence, ack) + payload
 
 
 def encode_pulse(process: int, name: str) -> bytes:
@@ -117,32 +124,30 @@ def pulse_of(frame: bytes) -> tuple[int, str] | None:
     return _PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace")
 
 
-def is_data(frame: bytes) -> bool:
-    """Does the frame begin as a DATA does?"""
-    return frame[:2] == _DATA_BEGINS
-
-
-def data_of(frame: bytes) -> tuple[int, int, int] | None:
-    """Epoch, sequence and ack of a DATA; its payload begins at DATA_HEADER_BYTES. None for all other frames."""
-    if frame[:2] != _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
+def data_of(frame: bytes) -> tuple[bool, int, int, int] | None:
+    """Does it ask; epoch, sequence, ack of a DATA. Its payload begins at DATA_HEADER_BYTES. None: another frame."""
+    if len(frame) < DATA_HEADER_BYTES:
         return None
-    _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
-    return epoch, sequence, ack
+    version, kind, epoch, sequence, ack = _DATA.unpack_from(frame)
+    return (kind > ASKS, epoch, sequence, ack) if kind in _DATA_KINDS and version == VERSION else None
 
 
 def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
     """The frame as an object. ProtocolError if it is malformed."""
+    kind = _kind(frame)
+    asks = bool(kind & ASKS)
     try:
-        match _kind(frame):
+        match kind & ~ASKS if kind & ~ASKS in _MAY_ASK else kind:
             case 2:
                 _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
-                return LinkData(epoch, sequence, ack, frame[DATA_HEADER_BYTES:])
+                return LinkData(epoch, sequence, ack, frame[DATA_HEADER_BYTES:], asks)
             case 6:
                 _, _, epoch, sequence, ack, lane, total, offset = _PART.unpack_from(frame)
-                return LinkData(epoch, sequence, ack, PayloadPart(_lane(lane), total, offset, frame[_PART.size :]))
+                part = PayloadPart(_lane(lane), total, offset, frame[_PART.size :])
+                return LinkData(epoch, sequence, ack, part, asks)
             case 3:
                 _, _, epoch, ack = _ACK.unpack(frame)
-                return LinkAck(epoch, ack)
+                return LinkAck(epoch, ack, asks)
             case 1:
                 return _hello(frame)
             case 4:
@@ -163,8 +168,8 @@ def _kind(frame: bytes) -> int:
         return 0
     if frame[0] != VERSION:
         raise ProtocolError(
-            f"{_name_in(frame)} speaks version {frame[0]} of the protocol between two links, this is version "
-            f"{VERSION}: install the same release of aiostorm on both sides"
+            f"{_name_in(frame)} speaks protocol {frame[0]}, this process speaks {VERSION}: install the same release of "
+            "aiostorm on both sides"
         )
     return frame[1]
 

@@ -1,13 +1,14 @@
 """LineRate: how much a line carries in a second, measured by acks, and how large a frame may be for it. Pure.
 
-    acked(size, busy_s, under_way) ─► samples ─► frame_bytes: what the line carries in FRAME_S
+    acked(size, busy_s) ─► samples ─► frame_bytes: what the line carries in FRAME_S
 
-1. Only a busy line is measured: acks that arrive while at least half a frame is under way. Otherwise the round trip, or
-   the silence between two payloads, would make the line look slow.
+1. Only a busy line is measured: the time between two answers, if the second question was on its way when the first
+   answer came (see send_buffer). Otherwise the round trip, or the silence between two payloads, would make the line
+   look slow.
 2. A sample is half a frame acked, or one second. The frame size follows it, and at most doubles or halves with each. So
    a new connection of a fast line has the largest size after three samples, and one stall has little effect.
-3. Frames above MOST_BYTES have no advantage. At that size the line is fast, and this class does not limit what is under
-   way. On a slower line the limit is two frames, or urgent payloads would wait longer than two seconds.
+3. Frames above MOST_BYTES have no advantage. At that size the line is fast, and this class does not limit what is in
+   flight. On a slower line the limit is two frames, or urgent payloads would wait longer than two seconds.
 4. A line is slow when all samples of SLOW_AFTER_S seconds were slow.
 
 From: TCP (slow start), BBR (the rate is what was acked while there was something to send).
@@ -27,7 +28,7 @@ MOST_BYTES: Final = 128 * 1024
 SLOW_BYTES_S: Final = 64 * 1024
 SLOW_AFTER_S: Final = 3.0
 
-_UNDER_WAY: Final = 2
+_IN_FLIGHT: Final = 2
 
 
 class LineRate:
@@ -50,14 +51,12 @@ class LineRate:
         return self._slow_s >= SLOW_AFTER_S
 
     @property
-    def under_way_bytes(self) -> int | None:
-        """How many bytes may be under way; None: no limit here."""
-        return None if self.frame_bytes >= MOST_BYTES else _UNDER_WAY * self.frame_bytes
+    def in_flight_bytes(self) -> int | None:
+        """How many bytes may be in flight; None: no limit here."""
+        return None if self.frame_bytes >= MOST_BYTES else _IN_FLIGHT * self.frame_bytes
 
-    def acked(self, size_bytes: int, busy_s: float, under_way_bytes: int) -> None:
-        """The peer acked `size_bytes` of `under_way_bytes`, after `busy_s` in which the line had something to carry."""
-        if 2 * under_way_bytes < self.frame_bytes:
-            return
+    def acked(self, size_bytes: int, busy_s: float) -> None:
+        """The peer acknowledged `size_bytes` that the line has carried in `busy_s`; it was busy all that time."""
         self._bytes += size_bytes
         self._busy_s += max(busy_s, 0.0)
         if 2 * self._bytes < self.frame_bytes and self._busy_s < FRAME_S:

@@ -27,10 +27,11 @@ from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import NetworkError
 from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection, Listener, Network
-from .link import Link, LinkSetup, LinkTimings
+from .link import Link, LinkSetup
 from .pending_connections import PendingConnections
 from .send_queue import PayloadSource
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
+from .timings import LinkTimings
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -97,10 +98,15 @@ class Links:
         before = self._links.get(peer)
         if _checked(peer) == self.name or (before is not None and not before.over):
             raise ValueError(f"{self.name} has a link to {peer} already, or has that name itself")
-        sequence = LinkSequence(self._incarnation_for(peer), greeting=self.name.encode(), limits=self._limits)
+        sequence = LinkSequence(
+            self._incarnation_for(peer),
+            greeting=self.name.encode(),
+            expected_greeting=peer.encode(),
+            limits=self._limits,
+            source=source,
+        )
         setup = LinkSetup(
             sequence=sequence,
-            greeting=peer.encode(),
             dial=None if address is None else partial(self._network.connect, address),
             clock=self._clock,
             jitter=self._jitter,
@@ -108,7 +114,6 @@ class Links:
             on_payload=partial(self._on_payload, peer),
             on_peer=partial(self._on_peer, peer),
             limited_warnings=self._limited_warnings,
-            source=source,
             role=role,
         )
         link = self._links[peer] = Link(peer, setup)

@@ -51,52 +51,49 @@ class PayloadPart:
 class PayloadSplitter:
     """The sender's payloads that are partly sent. Parts share the bytes of their payload."""
 
-    __slots__ = ("_open", "size_bytes")
+    __slots__ = ("open", "size_bytes")
 
     def __init__(self) -> None:
         self.size_bytes = 0
         """How many bytes are not split off yet."""
-        self._open: dict[Lane, tuple[memoryview, int]] = {}
-
-    def __len__(self) -> int:
-        """How many payloads are not completely split."""
-        return len(self._open)
+        self.open: dict[Lane, tuple[memoryview, int]] = {}
+        """The payloads that are not completely split, and where the next part of each begins."""
 
     def may_begin(self, lane: Lane) -> bool:
         """May another payload of that lane be sent now, whole or split, without overtaking one that it must not?"""
-        return lane not in self._open and Lane.URGENT not in self._open
+        return lane not in self.open and Lane.URGENT not in self.open
 
     def begin(self, lane: Lane, payload: bytes) -> None:
         """Split this payload from now on."""
-        self._open[lane] = memoryview(payload), 0
+        self.open[lane] = memoryview(payload), 0
         self.size_bytes += len(payload)
 
     def next_size(self, at_most: int) -> int:
         """The size of the part that `next_part` would return; 0 if there is none."""
         for lane in _LANES:
-            if lane in self._open:
-                payload, offset = self._open[lane]
+            if lane in self.open:
+                payload, offset = self.open[lane]
                 return min(at_most, len(payload) - offset)
         return 0
 
     def next_part(self, at_most: int) -> PayloadPart | None:
         """The next part, of at most `at_most` bytes (1 or more); None if there is none."""
         for lane in _LANES:
-            if lane in self._open:
-                payload, offset = self._open[lane]
+            if lane in self.open:
+                payload, offset = self.open[lane]
                 part = PayloadPart(lane, len(payload), offset, payload[offset : offset + at_most])
                 self.size_bytes -= len(part)
                 if part.is_last:
-                    del self._open[lane]
+                    del self.open[lane]
                 else:
-                    self._open[lane] = payload, offset + len(part)
+                    self.open[lane] = payload, offset + len(part)
                 return part
         return None
 
     def restart(self) -> int:
         """The receiver is a new incarnation. Returns how many partly sent payloads are dropped."""
-        dropped = len(self._open)
-        self._open.clear()
+        dropped = len(self.open)
+        self.open.clear()
         self.size_bytes = 0
         return dropped
 

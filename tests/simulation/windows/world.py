@@ -41,7 +41,7 @@ from .progress import WindowsProgress
 from .shapes import LONG_S, Drawing, whole
 from .watched import Watched
 
-KINDS = ("crash", "pause", "slow", "clock", "partition", "flap", "drop", "lag", "error")
+KINDS = ("crash", "pause", "slow", "clock", "partition", "flap", "sever", "silence", "lag", "error")
 FAULTS_S = 6.0
 WARM_UP_S = 0.5
 LIVENESS_S = 60.0

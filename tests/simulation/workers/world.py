@@ -45,7 +45,7 @@ from .spawned import PARENT, Parent, SpawnedWorker, observed_task_sets
 
 KINDS = (
     *("crash", "pause", "slow", "clock"),
-    *("partition", "flap", "half", "drop", "repeat", "shuffle", "lag"),
+    *("partition", "flap", "half", "sever", "silence", "refuse", "lag", "narrow"),
     *("replace", "oust", "error"),
 )
 FAULTS_S = 30.0

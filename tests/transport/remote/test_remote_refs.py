@@ -61,7 +61,7 @@ async def test_messages_of_one_sender_stay_in_order_whatever_the_network_does(si
         b.spawn(echo, "echo")
         ref = a.node.ref("b", "echo")
         await ref.ask(-1, timeout_s=None)
-        network.weather.loss, network.weather.repeat, network.weather.jitter_s = 0.2, 0.2, 0.01
+        network.weather.breaks, network.weather.jitter_s = 0.05, 0.01
         for number in range(1000):
             if number % 3:
                 await ref.tell(number)
