@@ -42,6 +42,9 @@ LOAD_AFTER_S = 2.0
 """So long everybody goes on sending when all is healed."""
 
 LIVENESS_S = 40.0
+QUIET_S = (4.0, 12.0)
+"""From and until then, after everything has arrived, no connection ends. (Before, one direction may be dead.)"""
+
 WATCH_S = 0.5
 LARGEST_BYTES = 100_000
 
@@ -120,15 +123,31 @@ class LinksWorkload:
 
     async def run(self, faults_s: float) -> FleetOutcome:
         self.load_until_s = self.world.now_s + 2.0 + faults_s + LOAD_AFTER_S
+        self.quiet_from_s = float("inf")
+        self.connections = 0
         self.watch()
         return await self.fleet.run(
-            settled=lambda: not any(self.unsettled()),
+            settled=self.settled,
             stop=self.stop,
             unsettled=self.unsettled,
             check=self.model.at_the_end,
             faults_s=faults_s,
-            liveness_s=LIVENESS_S,
+            liveness_s=LIVENESS_S + QUIET_S[1],
         )
+
+    def settled(self) -> bool:
+        """Has everything arrived, and do idle connections live?"""
+        if any(self.unsettled()):
+            self.quiet_from_s = float("inf")
+            return False
+        now_s, connections = self.world.now_s, self.world.switch.counts["connections"]
+        if now_s < self.quiet_from_s:
+            self.quiet_from_s = now_s
+        if now_s < self.quiet_from_s + QUIET_S[0]:
+            self.connections = connections
+        if connections != self.connections:
+            self.world.problem("a connection ended although nothing was wrong, and another one was made")
+        return now_s >= self.quiet_from_s + QUIET_S[1]
 
     def stop(self) -> None:
         for program in self.running:

@@ -95,7 +95,9 @@ FRAMES = {
     "hello": LinkHello(1, 2, 3, 4, 5, True, b"hi"),
     "data": LinkData(1, 2, 3, pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00")),
     "part": LinkData(1, 2, 3, PayloadPart(Lane.ORDINARY, 200_000, 16_384, b"\xc4\x02")),
+    "data that asks": LinkData(1, 2, 3, pack_payload(PayloadKind.CREDIT, 0, b"\x91\x00"), True),
     "ack": LinkAck(1, 2),
+    "ack that asks": LinkAck(1, 2, True),
     "refused": LinkRefused(1, 2),
 }
 

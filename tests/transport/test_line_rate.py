@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport.link.line_rate import FIRST_BYTES, LEAST_BYTES, MOST_BYTES, SLOW_BYTES_S, LineRate
+from aiostorm.transport.link.send_buffer import SendBuffer
 
 rates = st.floats(100, 1e9)
 
@@ -15,7 +16,7 @@ def carry(line: LineRate, rate_bytes_s: float, frames: int, round_trip_s: float 
     """It has always a frame to carry, or two."""
     for _ in range(frames):
         size = line.frame_bytes
-        line.acked(size, size / rate_bytes_s + round_trip_s, 2 * size)
+        line.acked(size, size / rate_bytes_s + round_trip_s)
 
 
 @given(rate=rates)
@@ -35,20 +36,20 @@ def test_it_follows_a_line_that_changes(before: float, after: float) -> None:
 
 
 @given(
-    acks=st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 100), st.integers(0, 10**7)), max_size=100),
+    acks=st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 100)), max_size=100),
     restarts=st.booleans(),
 )
-def test_the_size_has_its_bounds_whatever_is_measured(acks: list[tuple[int, float, int]], restarts: bool) -> None:
+def test_the_size_has_its_bounds_whatever_is_measured(acks: list[tuple[int, float]], restarts: bool) -> None:
     line = LineRate()
-    for size, busy_s, under_way in acks:
+    for size, busy_s in acks:
         before = line.frame_bytes
-        line.acked(size, busy_s, under_way)
+        line.acked(size, busy_s)
         assert LEAST_BYTES <= line.frame_bytes <= MOST_BYTES
         assert before // 2 <= line.frame_bytes <= 2 * before
         if restarts:
             line.restarted()
             assert line.frame_bytes <= FIRST_BYTES
-        limit = line.under_way_bytes
+        limit = line.in_flight_bytes
         assert (limit is None) == (line.frame_bytes == MOST_BYTES)
 
 
@@ -59,18 +60,34 @@ def test_a_fast_line_far_away_is_fast_after_a_few_round_trips() -> None:
     assert not line.is_slow
 
 
-def test_little_to_do_says_nothing_of_the_line() -> None:
-    line = LineRate()
-    for _ in range(1000):
-        line.acked(100, 0.2, 200)
-    assert line.frame_bytes == FIRST_BYTES
-    assert not line.is_slow
+def test_a_line_with_little_to_do_is_not_measured() -> None:
+    """Each answer arrives before the next question: the line was not busy in between."""
+    send = SendBuffer(256, 2**21)
+    for number in range(1000):
+        send.add(bytes(100))
+        send.ask_due = True
+        assert send.next()[2]
+        send.acked(number + 1, 0.2 * number)
+    assert send.line.frame_bytes == FIRST_BYTES
+    assert not send.line.is_slow
+
+
+def test_a_line_is_measured_between_two_answers() -> None:
+    send = SendBuffer(256, 2**21)
+    now_s = 0.0
+    for number in range(12):
+        send.add(bytes(send.line.frame_bytes))
+        assert send.next()[2]
+        if number:
+            now_s += len(send.frames[0]) / 30_000
+            send.acked(number, now_s)
+    assert send.line.frame_bytes == pytest.approx(30_000, rel=0.05)
 
 
 def test_a_stall_halves_the_size_and_is_soon_forgotten() -> None:
     line = LineRate()
     carry(line, 10e6, 4)
-    line.acked(1000, 30.0, MOST_BYTES)
+    line.acked(1000, 30.0)
     assert line.frame_bytes == MOST_BYTES / 2
     carry(line, 10e6, 1)
     assert line.frame_bytes == MOST_BYTES

@@ -33,7 +33,7 @@ def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, 
             break
         assert len(part) <= at_most
         parts.append(part)
-    assert (len(cutter), cutter.size_bytes, cutter.next_size(1), cutter.next_part(1)) == (0, 0, 0, None)
+    assert (len(cutter.open), cutter.size_bytes, cutter.next_size(1), cutter.next_part(1)) == (0, 0, 0, None)
     assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
     assert put_together(assembler, parts) == [payload]
     assert assembler.held_bytes == 0
@@ -47,7 +47,7 @@ def test_an_urgent_one_overtakes_and_the_two_are_not_mixed_up(
     cutter.begin(Lane.ORDINARY, ordinary)
     if (part := cutter.next_part(first)) is not None:
         parts.append(part)
-    if len(cutter):
+    if cutter.open:
         assert cutter.may_begin(Lane.URGENT)
         assert not cutter.may_begin(Lane.ORDINARY)
     cutter.begin(Lane.URGENT, urgent)
@@ -140,7 +140,7 @@ class Ends:
         """Another connection: what was under way on the one before is lost."""
         self.under_way = [deque(), deque()]
         for end in self.ends:
-            end.connect(self.now_s)
+            end.connect()
 
     def restart(self, side: int) -> None:
         self.ends[side] = self.born()
@@ -159,10 +159,13 @@ class Ends:
     def carry(self, size: int) -> None:
         """So much goes over the line, each way."""
         self.now_s += 0.1
+        if self.now_s % 2.0 < 0.1:
+            for end in self.ends:
+                end.ack_due = end.established  # a heartbeat
         for side in (0, 1):
             room = size
             while room > 0:
-                frame = self.ends[side].next_frame(self.now_s)
+                frame = self.ends[side].next_frame()
                 if frame is None:
                     break
                 room -= len(frame)
@@ -185,7 +188,6 @@ class Ends:
                 wanted = self.offered[end.peer, end.incarnation][urgent]
                 assert got == wanted[: len(got)], "what was sent, in the order of its lane, once"
         assert end.assembled_bytes <= 2 * LARGEST
-        assert end.held_bytes <= self.limits.max_bytes
 
     def check(self) -> None:
         one, two = self.ends
@@ -255,7 +257,6 @@ def test_an_urgent_one_goes_between_the_parts_and_an_ordinary_one_does_not() -> 
     end = ends.ends[0]
     ends.offer(0, LARGEST - 20, False)
     ends.carry(1)
-    assert not end.accepts_ordinary
     assert not end.offer(b"ordinary")
     ends.offer(0, 10, True)
     assert end.unacked_frames == 2
@@ -280,6 +281,6 @@ def test_payloads_are_counted_and_not_their_parts() -> None:
     told: list[Any] = []
     for _ in range(5):
         for side in (0, 1):
-            while (frame := ends.ends[side].next_frame(ends.now_s)) is not None:
+            while (frame := ends.ends[side].next_frame()) is not None:
                 told += ends.ends[1 - side].receive(frame, ends.now_s)
     assert [started.dropped for started in told] == [1, 0]

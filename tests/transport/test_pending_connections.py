@@ -99,8 +99,8 @@ async def test_a_peer_of_another_version_is_refused_by_its_name(
         old.send(bytes([VERSION - 1]) + LinkHello(1, 1, greeting=b"worker-2").encode()[1:])
         with pytest.raises(ConnectionLostError):
             await old.receive()
-    assert f"worker-2 speaks version {VERSION - 1} of the protocol" in caplog.text
-    assert f"this is version {VERSION}: install the same release of aiostorm on both sides" in caplog.text
+    assert f"worker-2 speaks protocol {VERSION - 1}, this process speaks {VERSION}" in caplog.text
+    assert f"{VERSION}: install the same release of aiostorm on both sides" in caplog.text
 
 
 async def test_a_peer_that_connects_all_day_does_not_fill_the_log(

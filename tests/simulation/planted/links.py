@@ -6,140 +6,130 @@ python -m tests.simulation.planted.links        prints which seed finds which bu
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import LinkSequence, PeerStarted
-from aiostorm.transport.link.frame_buffers import ReorderBuffer, SendBuffer
-from aiostorm.transport.link.headers import LinkHello
-from aiostorm.transport.link.parts import PartAssembler, PayloadPart, PayloadSplitter
+from aiostorm.transport.link.handshake import Handshake
+from aiostorm.transport.link.headers import LinkAck, LinkHello, decode
+from aiostorm.transport.link.parts import PartAssembler, PayloadPart
+from aiostorm.transport.link.send_buffer import SendBuffer
+from aiostorm.transport.link.silence import SilenceCheck
 
 from ..links import LinksResult, run
 from .planting import SEEDS, Plant, first_that_finds, replaced
 
 
 @contextlib.contextmanager
-def no_deduplication() -> Iterator[None]:
-    """A frame that comes again is delivered again."""
-    real = ReorderBuffer.accept
+def a_duplicate_after_a_reconnect_is_delivered() -> Iterator[None]:
+    """A receiver forgets at a reconnect that it had the last frame."""
+    real = LinkSequence.connect
 
-    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
-        if sequence < self.next:
-            self.owes_ack = True
-            return [payload]
-        return real(self, sequence, payload)
+    def connect(self: LinkSequence) -> None:
+        self._expected = max(0, self._expected - 1)
+        real(self)
 
-    with replaced(ReorderBuffer, "accept", accept):
+    with replaced(LinkSequence, "connect", connect):
         yield
 
 
 @contextlib.contextmanager
 def an_old_incarnation_is_accepted() -> Iterator[None]:
     """Replaced incarnations are forgotten."""
-    real = LinkSequence._on_hello
+    real = Handshake.on_hello
 
-    def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
+    def on_hello(self: Handshake, hello: LinkHello) -> bool:
         self._replaced.clear()
-        return real(self, hello, now_s)
+        return real(self, hello)
 
-    with replaced(LinkSequence, "_on_hello", greeted):
-        yield
-
-
-@contextlib.contextmanager
-def an_old_epoch_is_accepted() -> Iterator[None]:
-    """Frames are taken whatever their epoch is."""
-    with replaced(LinkSequence, "_is_current", lambda self, epoch: bool(self.peer)):
+    with replaced(Handshake, "on_hello", on_hello):
         yield
 
 
 @contextlib.contextmanager
 def a_hello_is_believed_at_once() -> Iterator[None]:
-    """A HELLO need not echo our attempt: one of a dead incarnation, long under way, is believed."""
-    real = LinkSequence._on_hello
+    """A HELLO need not repeat our attempt: one of an incarnation that has died is believed."""
+    real = Handshake.on_hello
 
-    def greeted(self: LinkSequence, hello: LinkHello, now_s: float) -> list[bytes | PeerStarted]:
-        events = []
-        if hello.incarnation != self.incarnation and not self.established:
-            events += self._establish(hello, now_s)
-        return events + real(self, hello, now_s)
+    def on_hello(self: Handshake, hello: LinkHello) -> bool:
+        return real(self, hello) or not (self.established or self.refusal)
 
-    with replaced(LinkSequence, "_on_hello", greeted):
+    with replaced(Handshake, "on_hello", on_hello):
         yield
 
 
 @contextlib.contextmanager
-def a_gap_is_delivered() -> Iterator[None]:
-    """What comes early is not held: it is taken for the next one."""
-    real = ReorderBuffer.accept
-
-    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
-        if sequence > self.next:
-            self.next = sequence
-        return real(self, sequence, payload)
-
-    with replaced(ReorderBuffer, "accept", accept):
-        yield
-
-
-@contextlib.contextmanager
-def an_ack_counts_what_was_not_delivered() -> Iterator[None]:
-    """What is held because it came early is acked, and dropped."""
-    real = ReorderBuffer.accept
-
-    def accept(self: ReorderBuffer, sequence: int, payload: bytes) -> list[bytes]:
-        if sequence == self.next + 1:
-            self.owes_ack = True
-            self.next += 2
-            return [payload]
-        return real(self, sequence, payload)
-
-    with replaced(ReorderBuffer, "accept", accept):
-        yield
-
-
-@contextlib.contextmanager
-def an_ack_is_one_too_high() -> Iterator[None]:
-    """A receiver acks the frame that it expects, too."""
+def an_ack_counts_a_frame_that_was_not_received() -> Iterator[None]:
+    """A sender takes the next expected frame for an acknowledged one."""
     real = SendBuffer.acked
 
-    def acked(self: SendBuffer, ack: int, now_s: float) -> None:
-        if len(self):
-            ack = min(ack + 1, self._base + self._cursor)
-        real(self, ack, now_s)
+    def acked(self: SendBuffer, ack: int, now_s: float) -> bool:
+        return real(self, min(ack + 1, self.base + self.cursor), now_s)
 
     with replaced(SendBuffer, "acked", acked):
         yield
 
 
 @contextlib.contextmanager
-def no_resend_after_a_reconnect() -> Iterator[None]:
-    """What was under way when a connection was cut counts as sent for ever."""
+def only_payloads_acknowledge() -> Iterator[None]:
+    """An ACK is answered, but what it says of received frames is ignored: a flow in one direction stops."""
+    real = LinkSequence.receive
 
-    def resume(self: SendBuffer, expected: int, now_s: float) -> None:
-        self.acked(expected, now_s)
-        for frame in self._frames:
-            if frame.sent_s is not None:
-                frame.sent_s = float("inf")
+    def receive(self: LinkSequence, frame: bytes, now_s: float) -> Sequence[bytes | PeerStarted]:
+        if frame[1] & 0x7F == 3:
+            ack = decode(frame)
+            assert isinstance(ack, LinkAck)
+            frame = LinkAck(ack.epoch, self._send.base, ack.asks).encode()
+        return real(self, frame, now_s)
+
+    with replaced(LinkSequence, "receive", receive):
+        yield
+
+
+@contextlib.contextmanager
+def no_acknowledgement_is_requested() -> Iterator[None]:
+    """A sender with a full buffer waits for a payload or a heartbeat of the peer."""
+    real = SendBuffer.next
+
+    def next_frame(self: SendBuffer) -> tuple[int, bytes | PayloadPart, bool]:
+        number, payload, _ = real(self)
+        return number, payload, False
+
+    with replaced(SendBuffer, "next", next_frame), replaced(SendBuffer, "ask_if_none", lambda self: None):
+        yield
+
+
+@contextlib.contextmanager
+def no_replay_after_a_reconnect() -> Iterator[None]:
+    """What was in flight when a connection broke counts as sent for ever."""
+    real = SendBuffer.resume
+
+    def resume(self: SendBuffer, expected: int) -> None:
+        sent = self.base + self.cursor
+        real(self, expected)
+        self.cursor = max(0, sent - self.base)
 
     with replaced(SendBuffer, "resume", resume):
         yield
 
 
 @contextlib.contextmanager
-def no_resend_of_lost_frames() -> Iterator[None]:
-    """Only a new connection sends again."""
+def a_replay_starts_one_too_late() -> Iterator[None]:
+    """The first frame that is missing is not sent again."""
+    real = SendBuffer.resume
 
-    def due_s(self: SendBuffer) -> float:
-        return float("-inf") if self._cursor < len(self) else float("inf")
+    def resume(self: SendBuffer, expected: int) -> None:
+        was_sent = self.base + self.cursor > expected
+        real(self, expected)
+        self.cursor = int(was_sent)
 
-    with replaced(SendBuffer, "_expired", lambda self, now_s: False), replaced(SendBuffer, "due_s", due_s):
+    with replaced(SendBuffer, "resume", resume):
         yield
 
 
 @contextlib.contextmanager
-def a_window_without_a_bound() -> Iterator[None]:
+def a_send_buffer_without_a_bound() -> Iterator[None]:
     """There is always capacity."""
     with replaced(SendBuffer, "has_room", lambda self, size_bytes: True):
         yield
@@ -147,36 +137,78 @@ def a_window_without_a_bound() -> Iterator[None]:
 
 @contextlib.contextmanager
 def a_writer_that_does_not_look() -> Iterator[None]:
-    """It sends into a full connection, and again what has not left it."""
-    with replaced(SimConnection, "writable", True), replaced(SimConnection, "buffered_bytes", 0):
+    """It sends into a full connection."""
+    with replaced(SimConnection, "writable", True):
         yield
 
 
 @contextlib.contextmanager
-def a_new_incarnation_goes_on_counting() -> Iterator[None]:
-    """What the old incarnation had got counts for the new one."""
-    real = ReorderBuffer.restart
+def no_heartbeat_is_sent() -> Iterator[None]:
+    """A side that only receives, or is idle, looks dead to its peer."""
+    with replaced(SilenceCheck, "sent", property(lambda self: True, lambda self, value: None)):
+        yield
 
-    def restart(self: ReorderBuffer) -> None:
-        expected = self.next
+
+@contextlib.contextmanager
+def a_silent_connection_is_kept() -> Iterator[None]:
+    """A connection of which one direction is dead is not given up."""
+    always = property(lambda self: self._clock.monotonic(), lambda self, value: None)
+    with replaced(SilenceCheck, "received_s", always):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_incarnation_continues_the_count() -> Iterator[None]:
+    """What the old incarnation has sent counts for the new one."""
+    real = LinkSequence._establish
+
+    def establish(self: LinkSequence, hello: LinkHello) -> list[bytes | PeerStarted]:
+        expected = self._expected
+        events = real(self, hello)
+        self._expected = expected
+        return events
+
+    with replaced(LinkSequence, "_establish", establish):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_incarnation_gets_the_frames_of_the_last_one() -> Iterator[None]:
+    """What was kept for the last one is sent to the new one."""
+
+    def restart(self: SendBuffer) -> int:
+        self.base = 0
+        self._connected()
+        return 0
+
+    with replaced(SendBuffer, "restart", restart):
+        yield
+
+
+@contextlib.contextmanager
+def a_new_incarnation_acknowledges_for_the_last_one() -> Iterator[None]:
+    """What was kept for the last one counts as delivered."""
+    real = SendBuffer.restart
+
+    def restart(self: SendBuffer) -> int:
         real(self)
-        self.next = expected
+        return 0
 
-    with replaced(ReorderBuffer, "restart", restart):
+    with replaced(SendBuffer, "restart", restart):
         yield
 
 
 @contextlib.contextmanager
 def parts_are_mixed_up() -> Iterator[None]:
-    """What is not whole outlives its sender, and any part is taken for the next one."""
+    """An incomplete payload outlives its sender, and any part is taken for the next one."""
 
     def add(self: PartAssembler, part: PayloadPart) -> bytes | None:
-        come, _ = self._begun.setdefault(part.lane, (bytearray(), part.total))
-        come += part.body
-        if len(come) < part.total:
+        received, _ = self._open.setdefault(part.lane, (bytearray(), part.total))
+        received += part.body
+        if len(received) < part.total:
             return None
-        del self._begun[part.lane]
-        return bytes(come)
+        del self._open[part.lane]
+        return bytes(received)
 
     with replaced(PartAssembler, "add", add), replaced(PartAssembler, "restart", lambda self: None):
         yield
@@ -184,20 +216,15 @@ def parts_are_mixed_up() -> Iterator[None]:
 
 @contextlib.contextmanager
 def the_last_parts_are_forgotten_after_a_reconnect() -> Iterator[None]:
-    """A new connection goes on with what was sent before, and not with what was still to be cut off."""
-    real, real_cut = SendBuffer.resume, LinkSequence._split
-    cutters: dict[SendBuffer, PayloadSplitter] = {}
+    """A new connection continues with what was sent before, and not with what was still to be split off."""
+    real = LinkSequence._establish
 
-    def cut(self: LinkSequence) -> bool:
-        cutters[self._send] = self._splitter
-        return real_cut(self)
+    def establish(self: LinkSequence, hello: LinkHello) -> list[bytes | PeerStarted]:
+        events = real(self, hello)
+        self._splitter.restart()
+        return events
 
-    def resume(self: SendBuffer, expected: int, now_s: float) -> None:
-        real(self, expected, now_s)
-        if self in cutters:
-            cutters[self].restart()
-
-    with replaced(LinkSequence, "_split", cut), replaced(SendBuffer, "resume", resume):
+    with replaced(LinkSequence, "_establish", establish):
         yield
 
 
@@ -211,18 +238,21 @@ def a_sync_that_does_not_wait() -> Iterator[None]:
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
-        no_deduplication,
+        a_duplicate_after_a_reconnect_is_delivered,
         an_old_incarnation_is_accepted,
-        an_old_epoch_is_accepted,
         a_hello_is_believed_at_once,
-        a_gap_is_delivered,
-        an_ack_counts_what_was_not_delivered,
-        an_ack_is_one_too_high,
-        no_resend_after_a_reconnect,
-        no_resend_of_lost_frames,
-        a_window_without_a_bound,
+        an_ack_counts_a_frame_that_was_not_received,
+        only_payloads_acknowledge,
+        no_acknowledgement_is_requested,
+        no_replay_after_a_reconnect,
+        a_replay_starts_one_too_late,
+        a_send_buffer_without_a_bound,
         a_writer_that_does_not_look,
-        a_new_incarnation_goes_on_counting,
+        no_heartbeat_is_sent,
+        a_silent_connection_is_kept,
+        a_new_incarnation_continues_the_count,
+        a_new_incarnation_gets_the_frames_of_the_last_one,
+        a_new_incarnation_acknowledges_for_the_last_one,
         parts_are_mixed_up,
         the_last_parts_are_forgotten_after_a_reconnect,
         a_sync_that_does_not_wait,

@@ -44,9 +44,13 @@ def has_no_problem(run: Callable[[int], PlantedResult], seed: int) -> bool:
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """For the length of the block, `owner.name` is something else."""
-    original = getattr(owner, name)
+    missing = object()
+    original = getattr(owner, name, missing)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, original)
+        if original is missing:  # an attribute of instances, which a property hides
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)

@@ -14,12 +14,15 @@ from aiostorm.transport import Exchange, ReceiverCredit, SenderCredit, SendQueue
 from aiostorm.transport.exchange.peer_channel import PeerChannel
 from aiostorm.transport.exchange.receive_buffer import ReceiveBuffer
 from aiostorm.transport.exchange.remote_mailbox import RemoteMailbox
-from aiostorm.transport.link.link import Link
 from aiostorm.transport.link.parts import Lane, PartAssembler, PayloadPart
 from aiostorm.transport.link.send_queue import Gatherer
 
 from ..workers.world import WorkersResult, run
-from .links import an_old_incarnation_is_accepted, no_deduplication
+from .links import (
+    a_duplicate_after_a_reconnect_is_delivered,
+    a_new_incarnation_gets_the_frames_of_the_last_one,
+    an_old_incarnation_is_accepted,
+)
 from .planting import SEEDS, Plant, first_that_finds, replaced
 
 
@@ -115,22 +118,6 @@ def a_late_death_report_counts_for_the_next_incarnation() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_payload_of_the_link_goes_to_the_next_incarnation() -> Iterator[None]:
-    """Ours: the simulation found it. A payload that did not fit into the window outlives its incarnation."""
-    real = Link._deliver
-
-    def deliver(self: Link, event: Any) -> None:
-        kept, self._next_payload = self._next_payload, None
-        try:
-            real(self, event)
-        finally:
-            self._next_payload = kept
-
-    with replaced(Link, "_deliver", deliver):
-        yield
-
-
-@contextlib.contextmanager
 def segments_of_an_earlier_incarnation_count_for_the_next() -> Iterator[None]:
     """Ours: the simulation found it. Two workers never agree again on what they have sent each other."""
     with replaced(ReceiveBuffer, "waiting", 0):
@@ -159,7 +146,7 @@ def lanes_are_mixed_up() -> Iterator[None]:
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
-        no_deduplication,
+        a_duplicate_after_a_reconnect_is_delivered,
         an_old_incarnation_is_accepted,
         credit_is_never_returned,
         credit_of_an_earlier_incarnation_counts,
@@ -169,7 +156,7 @@ PLANTED: dict[str, Plant] = {
         messages_are_dropped_when_a_peer_restarts,
         open_trees_do_not_fail_on_a_death,
         a_late_death_report_counts_for_the_next_incarnation,
-        a_payload_of_the_link_goes_to_the_next_incarnation,
+        a_new_incarnation_gets_the_frames_of_the_last_one,
         segments_of_an_earlier_incarnation_count_for_the_next,
         parked_senders_are_forgotten,
         lanes_are_mixed_up,
@@ -183,9 +170,7 @@ FIRST_LOOK = {
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
     "a_late_death_report_counts_for_the_next_incarnation": 37,
-    "a_payload_of_the_link_goes_to_the_next_incarnation": 31,
     "segments_of_an_earlier_incarnation_count_for_the_next": 14,
-    "no_deduplication": 8,
     "credit_is_never_returned": 4,
     "a_remote_mailbox_sends_without_credit": 4,
     "a_reader_stops_under_pressure": 34,
