@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +156,7 @@ class Watched:
             if peer in self.work.names:
                 link = node.state(peer)
                 assert link is not None
-                link._setup = replace(link._setup, source=InboxWatch(self, node.send_queue(peer)))
+                link._sequence._source = InboxWatch(self, node.send_queue(peer))
         self.router = RouterWatch(self, node)
         return self.router
 
