@@ -6,10 +6,9 @@
 
 1. A frame is a whole message of 0 to MAX_FRAME_BYTES bytes. It arrives as it was sent, or not at all: never in part,
    never altered.
-2. **Frames of one connection may be lost, repeated or reordered**, as far as the layer above is concerned. A socket
-   does none of these while it lives, but the frames in its buffers are lost when it is cut, and the sender does not
-   learn how many. A simulated network does all three at any time. The layer above (a link) numbers what must arrive
-   once and in order; it works on both.
+2. A connection carries frames in the order in which they were sent, each once, as long as it lives (TCP). When it
+   breaks, frames are lost from any point on, and the sender does not learn from which. The layer above (a link) numbers
+   frames, and replays them on the next connection.
 3. `send` never waits. The sender bounds memory: one that checks `writable` before each frame (or awaits `drained`) has
    at most MAX_BUFFERED_BYTES and one frame in the buffer. So a connection has one writer.
 4. The owner always receives, however slow the consumers are: a websocket answers the peer's pings inside `receive`, and
