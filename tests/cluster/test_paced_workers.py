@@ -75,7 +75,11 @@ def test_the_spouts_of_all_workers_are_paced_and_set_free_by_an_update() -> None
         view = running.backpressure()
         assert view.state == "THROTTLED"
         assert [(s.component, s.why) for s in view.spouts] == [("endless", ("slow",))] * 2
-        assert all(s.wait_s == pytest.approx(0.04, rel=0.1) for s in view.spouts)
+        waits_s = []
+        for _ in range(8):  # it swings by a tenth and more, around the right one: so its mean is compared
+            await asyncio.sleep(0.25)
+            waits_s += [spout.wait_s for spout in running.backpressure().spouts]
+        assert sum(waits_s) / len(waits_s) == pytest.approx(0.04, rel=0.1)
         assert await rate(world, 4) == pytest.approx(50, rel=0.12)
         await running.update({"topology.backpressure.enable": False})
         Slow.takes_s = 0.0001  # else mailboxes, of 16 rows each, hold the spouts back as much

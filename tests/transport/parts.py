@@ -160,8 +160,14 @@ class MemoryConnection:
         return self._came.popleft()
 
     def close(self) -> None:
-        self.end()
-        self.other.end()
+        """What was sent before arrives before the notice, unless the two are cut off."""
+        if not self.over:
+            self.end()
+            if not (self._broken or self.network.weather.cut_off & {self.here, self.peer}):
+                loop = asyncio.get_running_loop()
+                self._last_s = max(self._last_s, loop.time() + self.network.weather.delay_s)
+                self._in_flight.append(None)
+                loop.call_at(self._last_s, self._arrive)
 
     def end(self, *, lose: bool = False) -> None:
         self.over = True

@@ -43,7 +43,7 @@ ASKS: Final = 0x80
 """This bit of the kind: the receiver should acknowledge at once, with an ACK if it has no payload to send."""
 
 DATA_HEADER_BYTES: Final = _DATA.size
-_DATA_KINDS: Final = (_KIND_DATA, _KIND_DATA | ASKS)
+_DATA_BEGINS: Final = (bytes((VERSION, _KIND_DATA)), bytes((VERSION, _KIND_DATA | ASKS)))
 _MAY_ASK: Final = (_KIND_DATA, _KIND_ACK, _KIND_PART)
 
 
@@ -126,10 +126,10 @@ def pulse_of(frame: bytes) -> tuple[int, str] | None:
 
 def data_of(frame: bytes) -> tuple[bool, int, int, int] | None:
     """Does it ask; epoch, sequence, ack of a DATA. Its payload begins at DATA_HEADER_BYTES. None: another frame."""
-    if len(frame) < DATA_HEADER_BYTES:
+    if frame[:2] not in _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
         return None
-    version, kind, epoch, sequence, ack = _DATA.unpack_from(frame)
-    return (kind > ASKS, epoch, sequence, ack) if kind in _DATA_KINDS and version == VERSION else None
+    _, kind, epoch, sequence, ack = _DATA.unpack_from(frame)
+    return kind > ASKS, epoch, sequence, ack
 
 
 def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:

@@ -22,6 +22,7 @@ From: Storm's netty Client, which also reconnects with a backoff, but drops what
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -160,6 +161,13 @@ class Link:
             self.abort()
         return self._sequence.unacked_frames
 
+    def _send_last_ack(self) -> None:
+        """Acknowledge what has arrived: the peer may be closing too, and waits for that."""
+        frame = self._sequence.last_ack()
+        if frame is not None and self._connection is not None:
+            with contextlib.suppress(ConnectionLostError):
+                self._connection.send(frame)
+
     # -- called by Links ---------------------------------------------------------------------------------------------
 
     def accept(self, connection: Connection, hello: bytes) -> None:
@@ -173,6 +181,8 @@ class Link:
 
     def abort(self) -> None:
         """End now."""
+        if not self._over.is_set():
+            self._send_last_ack()
         self._closing = True
         self._over.set()
         self._connector.close()
@@ -229,30 +239,29 @@ class Link:
     async def _read(self, connection: Connection) -> None:
         receive, monotonic = connection.receive, self._setup.clock.monotonic
         sequence, silence = self._sequence, self._silence
+        on_payload, on_peer = self._setup.on_payload, self._setup.on_peer
         while True:
             for _ in range(_READ_AT_ONCE):
                 frame = await receive()
                 now_s = silence.received_s = monotonic()
+                events = sequence.receive(frame, now_s)
+                self._acked.set()
+                if sequence.frame_due:
+                    if sequence.superseded:
+                        raise ConnectionLostError("another process has taken the name of this one")
+                    self._wakeup.set()
                 try:
-                    for event in sequence.receive(frame, now_s):
+                    for event in events:
                         if self._over.is_set():
                             break  # a callback has ended the link
-                        self._deliver(event)
-                finally:
-                    if sequence.frame_due or sequence.superseded:
-                        self._wakeup.set()
-                    self._acked.set()
+                        if isinstance(event, PeerStarted):
+                            on_peer(event)
+                        else:
+                            on_payload(event)
+                except Exception as error:
+                    self._failure = error  # raised as it is, so it is not taken for an error of the network
+                    raise ConnectionLostError("a callback of the link raised an error") from error
             await asyncio.sleep(0)
-
-    def _deliver(self, event: bytes | PeerStarted) -> None:
-        try:
-            if isinstance(event, PeerStarted):
-                self._setup.on_peer(event)
-            else:
-                self._setup.on_payload(event)
-        except Exception as error:
-            self._failure = error  # raised as it is, so it is not taken for an error of the network
-            raise ConnectionLostError("a callback of the link raised an error") from error
 
     async def _write(self, connection: Connection) -> None:
         next_frame, wakeup = self._sequence.next_frame, self._wakeup
@@ -267,7 +276,7 @@ class Link:
                 self._silence.sent = True
                 if not connection.writable:
                     await connection.drained()
-            elif self._over.is_set() or self._sequence.superseded:
+            elif self._over.is_set():
                 raise ConnectionLostError("this side has ended the link")
             else:
                 await wakeup.wait()

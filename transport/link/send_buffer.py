@@ -39,10 +39,10 @@ class SendBuffer:
         "base",
         "cursor",
         "frames",
+        "limit_bytes",
         "limits",
         "line",
         "size_bytes",
-        "unfinished",
     )
 
     def __init__(self, max_frames: int, max_bytes: int) -> None:
@@ -52,22 +52,22 @@ class SendBuffer:
         self.cursor = 0
         """How many of them were sent on this connection."""
         self.size_bytes = 0
-        self.unfinished = 0
-        """How many of the frames are parts, without the last part of each payload."""
         self.line = LineRate()
         self.ask_due = False
         """Should an acknowledgement be requested, by an ACK if there is no payload to send?"""
         self.limits = max_frames, max_bytes
+        self.limit_bytes = 0
+        """How many bytes may be in flight."""
         self._asked: deque[tuple[int, int]] = deque()  # (frames, bytes) sent before each request without an answer
         self._measured: tuple[float, int] | None = None  # the last answer: its time, and the bytes that it answered
         self._sent_bytes = 0  # on this connection
         self._covered = (0, 0)  # (frames, bytes) that the last request or acknowledgement covers
+        self._set_limit()
 
     @property
-    def limit_bytes(self) -> int:
-        """How many bytes may be in flight."""
-        in_flight = self.line.in_flight_bytes
-        return self.limits[1] if in_flight is None else min(self.limits[1], in_flight)
+    def payloads(self) -> int:
+        """How many payloads end in one of the frames."""
+        return sum(1 for payload in self.frames if type(payload) is not PayloadPart or payload.is_last)
 
     def has_room(self, size_bytes: int) -> bool:
         """Is there capacity for a frame of that size?"""
@@ -76,9 +76,7 @@ class SendBuffer:
 
     @property
     def takes_more(self) -> bool:
-        """Is there capacity for a payload of the usual size, so that it is worth asking for one?"""
-        if not self.frames:
-            return True
+        """Is there capacity for a payload of the usual size, so that it is worth asking for one? (Or is it empty?)"""
         limit = self.limit_bytes
         size = min(self.line.frame_bytes, limit // 2)
         return len(self.frames) < self.limits[0] and self.size_bytes + size <= limit
@@ -87,7 +85,6 @@ class SendBuffer:
         """Take a frame."""
         self.frames.append(payload)
         self.size_bytes += len(payload)
-        self.unfinished += type(payload) is PayloadPart and not payload.is_last
 
     def ask_if_none(self) -> None:
         """Something waits for capacity: request an acknowledgement, unless an answer is on its way."""
@@ -127,7 +124,9 @@ class SendBuffer:
                 f"the peer acknowledges {ack} frames: {self.base} were acknowledged before, and "
                 f"{self.base + self.cursor} were sent"
             )
-        self._release(count)
+        for _ in range(count):
+            self.size_bytes -= len(self.frames.popleft())
+        self.base = ack
         self.cursor -= count
         answered = None
         asked = self._asked
@@ -136,6 +135,7 @@ class SendBuffer:
         if answered is not None:
             if self._measured is not None:
                 self.line.acked(answered - self._measured[1], now_s - self._measured[0])
+                self._set_limit()
             self._measured = (now_s, answered) if asked else None
         if not asked:
             self._covered = (ack, self._sent_bytes - self.size_bytes)
@@ -149,14 +149,16 @@ class SendBuffer:
                 f"the peer wants to continue with frame {expected}: there are {self.base} to "
                 f"{self.base + len(self.frames)} here"
             )
-        self._release(count)
+        for _ in range(count):
+            self.size_bytes -= len(self.frames.popleft())
+        self.base = expected
         self._connected()
 
     def restart(self) -> int:
         """The peer is a new incarnation: drop all frames. Returns how many payloads were dropped."""
-        dropped = len(self.frames) - self.unfinished
+        dropped = self.payloads
         self.frames.clear()
-        self.size_bytes = self.base = self.unfinished = 0
+        self.size_bytes = self.base = 0
         self._connected()
         return dropped
 
@@ -167,10 +169,8 @@ class SendBuffer:
         self._asked.clear()
         self._measured = None
         self.line.restarted()
+        self._set_limit()
 
-    def _release(self, count: int) -> None:
-        for _ in range(count):
-            payload = self.frames.popleft()
-            self.size_bytes -= len(payload)
-            self.unfinished -= type(payload) is PayloadPart and not payload.is_last
-        self.base += count
+    def _set_limit(self) -> None:
+        in_flight, max_bytes = self.line.in_flight_bytes, self.limits[1]
+        self.limit_bytes = max_bytes if in_flight is None else min(max_bytes, in_flight)

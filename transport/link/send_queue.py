@@ -95,24 +95,26 @@ class SendQueue:
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
         """The next payload, a bundle if there are several small ones; None if there is none. `urgent`: control only."""
+        control, data, deferred = self._control, self._data, self._deferred
+        self.last_was_urgent = False
         payloads: list[bytes] = []
         size = 0
-        self.last_was_urgent = False
         while size < BUNDLE_BYTES:
-            is_control = True
-            payload = self._next(self._control, is_control)
-            if payload is None and not urgent:
-                is_control = False
-                payload = self._next(self._data, is_control)
+            payload = self._next(control, True) if control or deferred else None
+            is_control = payload is not None
+            if payload is None and not urgent and (data or deferred):
+                payload = self._next(data, False)
             if payload is None:
                 break
             size += len(payload)
             if payloads and size > 2 * BUNDLE_BYTES:
-                self._deferred[is_control] = payload  # a large one goes alone
+                deferred[is_control] = payload  # a large one goes alone
                 break
             payloads.append(payload)
             self.last_was_urgent = self.last_was_urgent or is_control
-        return pack_bundle(payloads) if payloads else None
+        if len(payloads) > 1:
+            return pack_bundle(payloads)
+        return payloads[0] if payloads else None
 
     def _next(self, lane: deque[Any], is_control: bool) -> bytes | None:
         if self._deferred and is_control in self._deferred:

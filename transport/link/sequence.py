@@ -116,7 +116,7 @@ class LinkSequence:
         self.ack_due = False
         """Send an ACK if there is no payload to send. (Set it for a heartbeat.)"""
         self.frame_due = False
-        """After `receive`: is there a frame to send because of what has arrived?"""
+        """After `receive`: does the writer have something to do because of what has arrived?"""
         self._handshake = Handshake(incarnation, greeting, expected_greeting)
         self._send = SendBuffer(limits.max_frames, limits.max_bytes)
         self._source = source
@@ -158,7 +158,7 @@ class LinkSequence:
     @property
     def unacked_frames(self) -> int:
         """How many payloads were taken and not acknowledged by the peer."""
-        return len(self._send.frames) - self._send.unfinished + len(self._splitter.open)
+        return self._send.payloads + len(self._splitter.open)
 
     @property
     def has_unsent(self) -> bool:
@@ -247,26 +247,18 @@ class LinkSequence:
                     payload = self._assembler.add(part)
                     return () if payload is None else (payload,)
             case LinkAck(epoch, ack, asks):
-                self._on_ack(epoch, ack, asks, now_s)
+                self._accept(epoch, None, ack, asks, now_s)
             case LinkHello() as hello:
                 self.frame_due = True
                 if self._handshake.on_hello(hello):
                     return self._establish(hello)
             case LinkRefused() as refused:
+                self.frame_due = True
                 self._handshake.on_refused(refused)
         return ()
 
-    def _accept(self, epoch: int, number: int, ack: int, asks: bool, now_s: float) -> bool:
-        """Is this frame the next one? False if it has arrived before."""
-        self._on_ack(epoch, ack, asks, now_s)
-        if number == self._expected:
-            self._expected += 1
-            return True
-        if number < self._expected == self._resumed_at:
-            return False  # replayed from an earlier point than necessary
-        raise ProtocolError(f"frame {number} has arrived; the next one is {self._expected}")
-
-    def _on_ack(self, epoch: int, ack: int, asks: bool, now_s: float) -> None:
+    def _accept(self, epoch: int, number: int | None, ack: int, asks: bool, now_s: float) -> bool:
+        """Take the header of a frame. Is it the next numbered frame? No if it has arrived before, or has no number."""
         if epoch != self._receive_epoch:
             raise ProtocolError("a frame of another incarnation, or before the handshake is complete")
         if ack != self._send.base:
@@ -274,6 +266,12 @@ class LinkSequence:
             self.frame_due, self._blocked = self._blocked, False
         if asks:
             self.ack_due = self.frame_due = True
+        if number == self._expected:
+            self._expected += 1
+            return True
+        if number is None or number < self._expected == self._resumed_at:
+            return False  # an ACK, or a replay from an earlier point than necessary
+        raise ProtocolError(f"frame {number} has arrived; the next one is {self._expected}")
 
     def _establish(self, hello: LinkHello) -> list[bytes | PeerStarted]:
         events: list[bytes | PeerStarted] = []
@@ -310,18 +308,25 @@ class LinkSequence:
             return LinkAck(epoch, self._expected, asks).encode()
         return None
 
+    def last_ack(self) -> bytes | None:
+        """An ACK to send before this end closes the connection; None if it is not established."""
+        if self._send_epoch == _NO_EPOCH or self.superseded:
+            return None
+        return LinkAck(self._send_epoch, self._expected).encode()
+
     def _add_frame(self) -> bool:
         """Add a payload of the source to the send buffer, or the next part of a large one."""
         send, splitter, source = self._send, self._splitter, self._source
         if source is not None and Lane.URGENT not in splitter.open:
-            if not send.takes_more:
+            if send.frames and not send.takes_more:
                 self._wait_for_capacity()
             else:
                 payload = source.next_payload(urgent=bool(splitter.open))
+                if payload is not None and len(payload) <= send.line.frame_bytes:
+                    send.add(payload)
+                    return True
                 if payload is not None:
                     self._take(payload, source.last_was_urgent)
-        if send.cursor < len(send.frames):
-            return True
         if not splitter.open:
             return False
         frame_bytes = send.line.frame_bytes
