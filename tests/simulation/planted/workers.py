@@ -165,7 +165,8 @@ PLANTED: dict[str, Plant] = {
 
 FIRST_LOOK = {
     # Seeds that found a bug some time ago: the test looks there first. (Any change to the code may move them.)
-    "an_old_incarnation_is_accepted": 29,
+    "an_old_incarnation_is_accepted": 2,
+    "a_new_incarnation_gets_the_frames_of_the_last_one": 3,
     "credit_of_an_earlier_incarnation_counts": 4,
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
