@@ -110,10 +110,13 @@ class FleetOperator:
             for target in processes:
                 if source is not target:
                     path = world.switch.path(source.name, target.name)
+                    before = path.bandwidth
                     here = [fault for fault in lasting.of(*_PATHS) if self._is_on(fault, source, target)]
                     for kind, (attribute, worst) in _PATHS.items():
                         amounts = [fault.amount or 1.0 for fault in here if fault.kind == kind]
                         setattr(path, attribute, worst(amounts, default=0.0))
+                    if before and not before >= path.bandwidth > 0:
+                        path.widen()
                     cut = any(self._cuts(fault, source, target) for fault in lasting.of("partition"))
                     world.switch.set_cut(path, cut)
         for i, process in enumerate(processes):

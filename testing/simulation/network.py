@@ -166,6 +166,8 @@ class SimConnection:
         self._dropped = False  # frames in flight from here are lost, after the next `_passes`
         self._passes = 0
         self._flight: deque[bytes | None] = deque()  # in their order; None: the notice that this end is over
+        self._on_line: deque[int] = deque()  # the bytes of those in flight whose time to arrive has not come
+        self._pace = 0  # how often the path has become wider
         self._buffered = 0
         self._last_s = 0.0  # when the last frame arrives that no other may overtake
         self._gives_up_in_cut = 0
@@ -226,6 +228,7 @@ class SimConnection:
         takes_s = (len(frame) + HEADER_BYTES) / rate if rate else 0.0
         self._last_s = begun_s + takes_s
         if takes_s:
+            path.slowed[self] = None
             self.other._coming.append((begun_s, self._last_s, len(frame) + HEADER_BYTES))
         self._fly(frame, self._last_s)
 
@@ -306,6 +309,24 @@ class SimConnection:
             self.drop_from_any_point(self._path.chance)
             self._notice(self._path.chance.uniform(*TIME_OUT_S))
 
+    def hasten(self) -> None:
+        """The path has become wider: what is on the line arrives sooner."""
+        other, path, world = self.other, self._path, self._world
+        received, begun = other.received_bytes, other._received_bytes
+        other._received_bytes = received  # with the first part of a frame: the bytes never decrease
+        other._coming.clear()
+        self._pace += 1
+        rate, at_s = path.bandwidth, world.now_s + path.delay_s
+        for size in self._on_line:
+            takes_s = size / rate if rate else 0.0
+            if takes_s:
+                path.slowed[self] = None
+                other._coming.append((at_s, at_s + takes_s, max(0, size - (received - begun))))
+                begun = received
+            at_s += takes_s
+            world.call_at(at_s, self._off_line, self._pace)
+        self._last_s = at_s
+
     def lose_held(self) -> None:
         """TCP gave up on a frame that waited for the end of a cut: the connection breaks."""
         self._lose(self._flight.popleft())
@@ -340,7 +361,13 @@ class SimConnection:
 
     def _fly(self, frame: bytes | None, arrives_s: float) -> None:
         self._flight.append(frame)
-        self._world.call_at(arrives_s, self.arrive)
+        self._on_line.append(0 if frame is None else len(frame) + HEADER_BYTES)
+        self._world.call_at(arrives_s, self._off_line, self._pace)
+
+    def _off_line(self, pace: int) -> None:
+        if pace == self._pace:  # otherwise it has another time by now
+            self._on_line.popleft()
+            self.arrive()
 
     def _break(self) -> None:
         """The connection breaks at this point: nothing more from here arrives."""

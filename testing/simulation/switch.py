@@ -47,6 +47,8 @@ class Path:
     """Its bandwidth while a fault narrows it; 0: no fault."""
     cut: bool = False
     cuts: int = 0
+    slowed: dict[SimConnection, None] = field(default_factory=dict)
+    """The ends that have sent on it while its bandwidth was limited."""
     held: list[SimConnection] = field(default_factory=list)
     """One entry for each frame that waits for the end of the cut: its sender's end."""
 
@@ -56,6 +58,12 @@ class Path:
         if self.rate_bytes_s and self.narrowed_bytes_s:
             return min(self.rate_bytes_s, self.narrowed_bytes_s)
         return self.rate_bytes_s or self.narrowed_bytes_s
+
+    def widen(self) -> None:
+        """It carries more now: the frames on the line arrive sooner."""
+        slowed, self.slowed = self.slowed, {}
+        for end in slowed:
+            end.hasten()
 
     def draw_delay_s(self) -> float:
         """How long this frame takes."""

@@ -172,6 +172,30 @@ def test_a_narrow_path_takes_time_for_each_byte_and_shows_the_bytes_that_have_ar
     pair_test(work)
 
 
+def test_what_is_on_a_narrow_path_arrives_sooner_once_it_is_wider() -> None:
+    async def work(pair: Pair) -> None:
+        path = pair.world.switch.path("a", "b")
+        path.narrowed_bytes_s = 1_000.0
+        for size in (30_000, 20_000):
+            pair.ends["a"].send(bytes(size))
+        await asyncio.sleep(10)
+        arrived_bytes = pair.ends["b"].received_bytes
+        assert 9_000 < arrived_bytes < 11_000
+        path.narrowed_bytes_s = 20_000.0
+        path.widen()
+        assert pair.ends["b"].received_bytes >= arrived_bytes
+        await asyncio.sleep(1.8)
+        assert [len(frame) for frame in pair.received["b"]] == [30_000]
+        path.narrowed_bytes_s = 0.0
+        path.widen()
+        pair.ends["a"].send(b"last")
+        await asyncio.sleep(0.5)
+        assert [len(frame) for frame in pair.received["b"]] == [30_000, 20_000, 4]
+        assert pair.ends["b"].received_bytes >= arrived_bytes
+
+    pair_test(work)
+
+
 def test_lag_keeps_the_order() -> None:
     async def work(pair: Pair) -> None:
         pair.world.switch.path("a", "b").lag_s = 5.0
