@@ -1,6 +1,6 @@
 """@scenario: names the test of Storm or JStorm on which a test here is based; and the table of them all.
 
-`python -m tests.windows.scenarios` writes the table into docs/windows.md anew.
+`python -m tests.windows.scenarios` writes the table into docs/notes/window-scenarios.md anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "windows.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "notes" / "window-scenarios.md"
 TITLE: Final = "## Scenarios from Storm"
 WRITE: Final = "python -m tests.windows.scenarios"
 
@@ -83,7 +83,7 @@ def marked() -> Iterator[tuple[str, str, Any]]:
 
 
 def section() -> str:
-    """The part of docs/windows.md."""
+    """The part of docs/notes/window-scenarios.md."""
     every = [test.scenario for _, _, test in marked()]
     departing = sum(1 for one in every if one.why)
     head = (

@@ -1,4 +1,4 @@
-"""docs/windows.md has the table of all scenarios, each of which names where it is from."""
+"""docs/notes/window-scenarios.md has the table of all scenarios, each of which names where it is from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .scenarios import PAGE, SOURCES, TITLE, WRITE, marked, section, written
 
 
 def test_the_page_lists_the_scenarios() -> None:
-    assert section() in PAGE.read_text(encoding="utf-8"), f"docs/windows.md: made from the tests; run {WRITE}"
+    assert section() in PAGE.read_text(encoding="utf-8"), f"{PAGE.name}: made from the tests; run {WRITE}"
 
 
 def test_the_table_has_enough_rows() -> None:
