@@ -34,11 +34,18 @@ async def test_a_feed_that_cannot_be_closed_is_reported(stopped: bool, caplog: p
         raise ValueError("Spark says no")
 
     with caplog.at_level(logging.DEBUG, "aiostorm.spark"):
-        await asyncio.to_thread(close_quietly, feed(cancel), session(stopped=stopped), "flights[1]")
-    [record] = [record for record in caplog.records if "not ended" in record.message]
-    assert record.levelno == (logging.DEBUG if stopped else logging.WARNING)
-    assert "flights[1]: jobs left in Spark were not ended" in record.message
-    assert "Spark says no" in record.message
+        lost = await asyncio.to_thread(close_quietly, feed(cancel), session(stopped=stopped), "flights[1]")
+    assert lost is stopped
+    [record] = caplog.records
+    if stopped:
+        assert (record.levelno, record.message) == (
+            logging.DEBUG,
+            "flights[1]: Spark was lost when its jobs were ended: Spark says no",
+        )
+    else:
+        assert record.levelno == logging.WARNING
+        assert "flights[1]: jobs left in Spark were not ended" in record.message
+        assert "Spark says no" in record.message
 
 
 async def test_one_that_is_closed_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

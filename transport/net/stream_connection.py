@@ -5,9 +5,10 @@
 
 1. It is an asyncio BufferedProtocol: the event loop receives straight into the FrameBuffer. Measured against
    `data_received` with slices: half the time for small frames on asyncio's loop, and for frames of 1 MiB on uvloop.
-2. A small frame and its length are joined to one write. A larger frame is not copied: the transport writes both pieces
-   at once (`writelines`). Frames that wait in the transport leave together. Collecting the frames of a turn here was
-   tried: uvloop does it anyway, and on asyncio's loop it gains for many tiny frames what it costs for all others.
+2. A frame and its length are joined to one write. (`writelines` saves the copy, but does not pause the writer in Python
+   3.12.1: the buffer would have no bound.) Frames that wait in the transport leave together. Collecting the frames of a
+   turn here was tried: uvloop does it anyway, and on asyncio's loop it gains for many tiny frames what it costs for all
+   others.
 3. It stops reading when MAX_QUEUED_BYTES have arrived that the owner has not received, and starts again at half of it.
 4. Until `set_authenticated` the peer may send `budget_bytes`, and no larger frame.
 5. A half-closed connection is over, as a websocket is: frames that have arrived are still received.
@@ -28,9 +29,6 @@ from .write_buffer import WriteBuffer
 
 MAX_QUEUED_BYTES: Final = 512 * 1024
 """What may have arrived and not been received, before reading stops."""
-
-_JOINED_BYTES: Final = 16 * 1024
-"""Below it, copying a frame is cheaper than a second piece."""
 
 _QUEUE_ENTRY_BYTES: Final = 64
 """What a frame costs in the queue besides its bytes: so many tiny frames stop the reading, too."""
@@ -94,10 +92,7 @@ class StreamConnection(asyncio.BufferedProtocol):
             raise self._lost()
         if size > MAX_FRAME_BYTES:
             raise FrameTooLargeError(f"a frame of {size:,} bytes: at most {MAX_FRAME_BYTES:,}")
-        if size < _JOINED_BYTES:
-            self._writes.transport.write(LENGTH.pack(size) + frame)
-        else:
-            self._writes.transport.writelines((LENGTH.pack(size), frame))
+        self._writes.transport.write(LENGTH.pack(size) + frame)
 
     async def drained(self) -> None:
         while not self.writable:
