@@ -400,9 +400,9 @@ def test_a_payload_has_a_largest_size() -> None:
 
 def test_a_buffer_is_bounded_and_takes_one_of_any_size() -> None:
     end = LinkSequence(1, limits=SMALL)
-    assert end.has_room(1_000)
+    assert end.has_capacity(1_000)
     assert end.offer(bytes(1_000))
-    assert not end.has_room(0)
+    assert not end.has_capacity(0)
     assert not end.offer(b"")
     end = LinkSequence(1, limits=SMALL)
     assert [end.offer(b"x" * 10) for _ in range(5)] == [True] * 4 + [False]

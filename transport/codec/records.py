@@ -210,7 +210,7 @@ def _dataclass(cls: Any, name: str) -> Record:
     given = tuple(field.name for field in declared if field.init)
     expected = frozenset(names)
     if any(kind is dataclasses._FIELD_INITVAR for kind in _field_kinds(cls)):  # type: ignore[attr-defined]
-        raise RecordError(f"{cls!r} cannot be registered: its InitVar fields are gone once it is made")
+        raise RecordError(f"{cls!r} cannot be registered: its InitVar fields are not kept once it is made")
     called = cls.__dataclass_params__.init
     exact = not called or len(given) < len(names) or hasattr(cls, "__post_init__")
 

@@ -195,14 +195,14 @@ def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -
     if size + weight <= max_bytes + max_bytes // 3:
         return [(packed, marks)]
     repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
-    room = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
+    limit_bytes = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
     if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
         if size + weight > MAX_ROW_BYTES:
             raise _uncut(origin, rows, size, repeated)
         return [(packed, marks)]
-    if size + weight <= room:
+    if size + weight <= limit_bytes:
         return [(packed, marks)]
-    pieces = max(2, -(-(size + weight - repeated) // (room - repeated)))
+    pieces = max(2, -(-(size + weight - repeated) // (limit_bytes - repeated)))
     found: list[tuple[PackedItems, Any]] = []
     for part, part_marks, _ in _parts(pieces, rows, marks):
         found += _split_batch(origin, part, part_marks, max_bytes)

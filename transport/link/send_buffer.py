@@ -69,7 +69,7 @@ class SendBuffer:
         """How many payloads end in one of the frames."""
         return sum(1 for payload in self.frames if type(payload) is not PayloadPart or payload.is_last)
 
-    def has_room(self, size_bytes: int) -> bool:
+    def has_capacity(self, size_bytes: int) -> bool:
         """Is there capacity for a frame of that size?"""
         frames = self.frames
         return not frames or (len(frames) < self.limits[0] and self.size_bytes + size_bytes <= self.limit_bytes)

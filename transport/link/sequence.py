@@ -178,13 +178,13 @@ class LinkSequence:
 
     # -- payloads ----------------------------------------------------------------------------------------------------
 
-    def has_room(self, size_bytes: int, *, urgent: bool = False) -> bool:
+    def has_capacity(self, size_bytes: int, *, urgent: bool = False) -> bool:
         """Is there capacity for a payload of that size?"""
         send = self._send
         if not self._splitter.may_begin(Lane.URGENT if urgent else Lane.ORDINARY):
             return False
         if size_bytes <= send.line.frame_bytes:
-            return send.has_room(size_bytes)
+            return send.has_capacity(size_bytes)
         max_frames, max_bytes = send.limits
         taken = self.unacked_bytes
         return not taken or (taken + size_bytes <= max_bytes and len(send.frames) < max_frames)
@@ -194,7 +194,7 @@ class LinkSequence:
 
         An `urgent` payload may overtake others while they are sent in parts.
         """
-        if not self.has_room(len(payload), urgent=urgent):
+        if not self.has_capacity(len(payload), urgent=urgent):
             _check_size(payload)
             self._wait_for_capacity()
             return False
@@ -330,7 +330,7 @@ class LinkSequence:
         if not splitter.open:
             return False
         frame_bytes = send.line.frame_bytes
-        if not send.has_room(splitter.next_size(frame_bytes)):
+        if not send.has_capacity(splitter.next_size(frame_bytes)):
             self._wait_for_capacity()
             return False
         part = splitter.next_part(frame_bytes)

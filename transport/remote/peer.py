@@ -154,9 +154,9 @@ class RemotePeer:
             self._scheduled = False
             return None
         taken = [outbox.popleft()]
-        room = PAYLOAD_BYTES - len(taken[0])
-        while outbox and len(outbox[0]) <= room:
-            room -= len(outbox[0])
+        free_bytes = PAYLOAD_BYTES - len(taken[0])
+        while outbox and len(outbox[0]) <= free_bytes:
+            free_bytes -= len(outbox[0])
             taken.append(outbox.popleft())
         return pack_payload(PayloadKind.ACTOR, 0, b"".join(taken))
 

@@ -131,7 +131,7 @@ def a_replay_starts_one_too_late() -> Iterator[None]:
 @contextlib.contextmanager
 def a_send_buffer_without_a_bound() -> Iterator[None]:
     """There is always capacity."""
-    with replaced(SendBuffer, "has_room", lambda self, size_bytes: True):
+    with replaced(SendBuffer, "has_capacity", lambda self, size_bytes: True):
         yield
 
 
