@@ -285,7 +285,7 @@ class PeerChannel:
             inbox.restarted(send_queue)
             self.sent += inbox.queued
         for receive_buffers in self.receive_buffers.values():
-            receive_buffers.quota.restart()
+            receive_buffers.credit.restart()
         self.announce_all()
 
 

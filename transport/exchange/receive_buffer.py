@@ -22,14 +22,14 @@ from .credit import ReceiverCredit
 class ReceiveBuffer:
     """Segments from one worker to one task. `accepted(self, worth_sending)` is called when the mailbox takes one."""
 
-    __slots__ = ("_accepted", "_largest", "_mailbox", "_max_quota", "_parked", "_waiting", "quota", "task_id")
+    __slots__ = ("_accepted", "_largest", "_mailbox", "_max_quota", "_parked", "_waiting", "credit", "task_id")
 
     def __init__(
         self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[ReceiveBuffer, bool], None]
     ) -> None:
         self.task_id = task_id
-        self.quota = ReceiverCredit(quota)
-        self._max_quota = self.quota.quota
+        self.credit = ReceiverCredit(quota)
+        self._max_quota = self.credit.quota
         self._mailbox = mailbox
         self._largest = largest_piece(mailbox)
         self._accepted = accepted
@@ -54,8 +54,8 @@ class ReceiveBuffer:
     def next_limit(self) -> int:
         """The limit to send, by the share that the sender has in what the task wants now."""
         box = self._mailbox
-        self.quota.quota = max(1, self._max_quota * box.limit // box.capacity)
-        return self.quota.next_limit()
+        self.credit.quota = max(1, self._max_quota * box.limit // box.capacity)
+        return self.credit.next_limit()
 
     @property
     def is_empty(self) -> bool:
@@ -75,9 +75,9 @@ class ReceiveBuffer:
             if weight > largest:
                 raise ProtocolError(f"a segment of {len(segment.items)} tuples: at most {largest} are allowed")
         for segment, weight in weighed:
-            self.quota.arrived(weight)
+            self.credit.arrived(weight)
             if not self._waiting and self._fits(weight) and self._mailbox.offer(segment, weight):
-                self._accepted(self, self.quota.accepted(weight))
+                self._accepted(self, self.credit.accepted(weight))
                 continue
             self._waiting.append((segment, weight))
             if not self._parked:
@@ -93,7 +93,7 @@ class ReceiveBuffer:
             self._park(self._waiting[0][1])
             return None
         segment, weight = self._waiting.popleft()
-        self._accepted(self, self.quota.accepted(weight))
+        self._accepted(self, self.credit.accepted(weight))
         return segment, weight
 
     def has_more(self) -> bool:
@@ -106,7 +106,7 @@ class ReceiveBuffer:
         self._parked = False
         while self._waiting:
             _, weight = self._waiting.popleft()
-            self._accepted(self, self.quota.accepted(weight))
+            self._accepted(self, self.credit.accepted(weight))
 
     def _fits(self, weight: int) -> bool:
         return self._mailbox.fill + weight <= self._mailbox.capacity

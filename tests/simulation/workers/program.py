@@ -61,10 +61,12 @@ class RouterWatch:
         def look(peer: str, target: int, body: memoryview) -> None:
             self._program.work.segments += 1
             receive_buffers = self._program.exchange._peer_channels[peer].receive_buffers.get(target)
-            before = 0 if receive_buffers is None else receive_buffers.quota.buffered + receive_buffers.quota._accepted
+            before = (
+                0 if receive_buffers is None else receive_buffers.credit.buffered + receive_buffers.credit._accepted
+            )
             handler(peer, target, body)
             if receive_buffers is not None:
-                weight = receive_buffers.quota.buffered + receive_buffers.quota._accepted - before
+                weight = receive_buffers.credit.buffered + receive_buffers.credit._accepted - before
                 self.largest[peer, target] = max(self.largest.get((peer, target), 0), weight)
                 self._check(target)
 
@@ -75,7 +77,7 @@ class RouterWatch:
         program = self._program
         box = program.task_set.tasks.mailboxes[target]
         peer_channels = program.exchange._peer_channels.values()
-        held = box.fill + sum(peer_channel.receive_buffers[target].quota.buffered for peer_channel in peer_channels)
+        held = box.fill + sum(peer_channel.receive_buffers[target].credit.buffered for peer_channel in peer_channels)
         frames = sum(self.largest.get((peer_channel.peer, target), 0) for peer_channel in peer_channels)
         capacity = program.work.capacity
         if held > capacity + frames and target not in program.work.overfilled and program.process.alive:
@@ -189,7 +191,7 @@ class Watched:
                 yield f"task {task_id} of {self.name} is at rest, and the gate of its mailbox is closed"
         for peer_channel in self.exchange._peer_channels.values():
             for receive_buffers in peer_channel.receive_buffers.values():
-                if buffered := receive_buffers.quota.buffered:
+                if buffered := receive_buffers.credit.buffered:
                     yield f"{self.name} is at rest, and holds {buffered} tuples of {peer_channel.peer}"
             for task_id, inbox in peer_channel._inboxes.items():
                 if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate_open:

@@ -15,7 +15,7 @@ class Sender:
 
     def __init__(self, quota: int, chance: random.Random, largest: int) -> None:
         self.sender_credit = SenderCredit()
-        self.quota = ReceiverCredit(quota)
+        self.credit = ReceiverCredit(quota)
         self.chance = chance
         self.largest = largest
         self.frames: list[int] = []
@@ -24,7 +24,7 @@ class Sender:
         self.begin()
 
     def begin(self) -> None:
-        self.limits.append(self.quota.next_limit())
+        self.limits.append(self.credit.next_limit())
 
     def steps(self) -> list[str]:
         possible = ["send"] if self.sender_credit.has_credit else []
@@ -37,19 +37,19 @@ class Sender:
             self.frames.append(weight)
         elif what == "arrive":
             weight = self.frames.pop(0)
-            self.quota.arrived(weight)
+            self.credit.arrived(weight)
             self.waiting.append(weight)
         elif what == "grant":
             self.sender_credit.grant(self.limits.pop(0))
-        elif self.quota.accepted(self.waiting.pop(0)):
-            self.limits.append(self.quota.next_limit())
+        elif self.credit.accepted(self.waiting.pop(0)):
+            self.limits.append(self.credit.next_limit())
 
     def restart(self) -> None:
         """Either process is a new one: what was under way is lost, what had come is still held."""
         self.frames.clear()
         self.limits.clear()
         self.sender_credit.restart()
-        self.quota.restart()
+        self.credit.restart()
         self.begin()
 
 
@@ -77,7 +77,7 @@ def test_what_is_buffered_is_bounded_and_all_is_sent(
         held = [sum(one.waiting) for one in them]
         assert all(weight <= quota - 1 + largest for weight in held)
         assert own + sum(held) <= capacity + senders * largest
-        assert [one.quota.buffered for one in them] == held
+        assert [one.credit.buffered for one in them] == held
     for sender in them:  # whatever happened: once all is taken, it may send again
         while sender.frames or sender.waiting or sender.limits:
             sender.step(next(what for what in ("arrive", "take", "grant") if what in sender.steps()))

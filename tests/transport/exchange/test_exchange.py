@@ -154,7 +154,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     for _ in range(500):
         slow.send(1)
     run_all(a, b)
-    held = b.mailboxes[3].fill + sum(t.quota.buffered for t in _receive_buffers(b, 3))
+    held = b.mailboxes[3].fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
     assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
     assert slow.parked
     assert slow.inbox.is_high
@@ -207,7 +207,7 @@ async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it(
         while not sender.parked:
             sender.send(1)
         assert (sender.inbox.limit, sender.inbox.piece) == (limit, limit * sender.inbox.max_piece // 1024)
-        held = box.fill + sum(t.quota.buffered for t in _receive_buffers(b, 3))
+        held = box.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
         assert held <= 2.2 * limit
         assert sender.inbox._queued_tuples <= limit
 
@@ -248,7 +248,7 @@ def test_all_comes_once_in_order_whatever_the_pace(
             for _ in range(chance.randrange(4)):
                 chance.choice(steps)()
             for task, worker in of.items():
-                held = worker.mailboxes[task].fill + sum(t.quota.buffered for t in _receive_buffers(worker, task))
+                held = worker.mailboxes[task].fill + sum(t.credit.buffered for t in _receive_buffers(worker, task))
                 assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
         for _ in range(20_000):
             if not any(step() for step in steps) and a.exchange.is_idle and b.exchange.is_idle:
@@ -332,7 +332,7 @@ async def test_a_restarted_worker_gets_what_waited_and_the_loss_is_reported_once
     a.exchange.peer_died("b", 1)
     sender.send(1)
     run_all(a, again)
-    assert numbers_of(again.mailboxes[3]) == [2], "late news of a former life change nothing"
+    assert numbers_of(again.mailboxes[3]) == [2], "a late report of an earlier incarnation changes nothing"
 
 
 async def test_a_dead_worker_gets_nothing_and_the_spouts_are_notified_when_all_know() -> None:
@@ -363,7 +363,7 @@ async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> N
     for _ in range(300):
         sender.send(1)
     run_all(a, b)
-    [before] = [receive_buffers.quota.buffered for receive_buffers in _receive_buffers(b, 3)]
+    [before] = [receive_buffers.credit.buffered for receive_buffers in _receive_buffers(b, 3)]
     assert before > 0
     again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     again.exchange.begin()
@@ -372,7 +372,7 @@ async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> N
     for _ in range(300):
         sender.send(1)
     run_all(again, b)
-    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].quota.buffered <= 2 * CAPACITY
+    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].credit.buffered <= 2 * CAPACITY
 
 
 async def test_what_is_buffered_of_an_incarnation_is_not_counted_for_the_next() -> None:
