@@ -9,7 +9,7 @@
    file that exists need not be written, and two concurrent writers write the same.
 2. Different chunks, and different parts of one chunk, have different names, even if their rows are equal.
 3. Any text becomes a safe name: no separator, no `..`, no control character, at most MAX_NAME_BYTES.
-4. A temporary file is a leftover when it is older than any write takes: files of running jobs are not removed.
+4. A temporary file is stale if it is older than any write takes: files of running jobs are not removed.
 
 From: Hive's and Spark's partition folders (ExternalCatalogUtils.escapePathName).
 """
@@ -28,7 +28,7 @@ TEMPORARY_FOLDER: Final = ".aiostorm-tmp"
 """Readers of a dataset ignore names that begin with a dot."""
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-LEFTOVER_S: Final = 3600.0
+STALE_AFTER_S: Final = 3600.0
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 MAX_NAME_BYTES: Final = 255
 MAX_SHOWN: Final = 120
@@ -82,6 +82,6 @@ def receipt_name(topology: str, component: str, task: int) -> str:
     return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{hashed}-{task}{TEMPORARY_SUFFIX}"
 
 
-def is_leftover(name: str, age_s: float) -> bool:
+def is_stale(name: str, age_s: float) -> bool:
     """Whether this file of TEMPORARY_FOLDER was left by a crash."""
-    return name.endswith(TEMPORARY_SUFFIX) and age_s > LEFTOVER_S
+    return name.endswith(TEMPORARY_SUFFIX) and age_s > STALE_AFTER_S

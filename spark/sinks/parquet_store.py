@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ...runtime import NewFile, make_folders, sync_folder
 from ..errors import SinkError
-from .parquet_names import TEMPORARY_FOLDER, is_leftover, temporary_name
+from .parquet_names import TEMPORARY_FOLDER, is_stale, temporary_name
 
 _ATOMIC = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2"})
 """Protocols with atomic puts."""
@@ -151,7 +151,7 @@ class LocalFileStore:
         for entry in os.listdir(self._temporary):
             path = os.path.join(self._temporary, entry)
             with contextlib.suppress(FileNotFoundError):  # another task may sweep too
-                if is_leftover(entry, now_s - os.stat(path).st_mtime):
+                if is_stale(entry, now_s - os.stat(path).st_mtime):
                     os.unlink(path)
                     swept += 1
         return swept
@@ -246,7 +246,7 @@ class FsspecFileStore:
         swept = 0
         for path in self._fs.ls(self._temporary, detail=False):
             with contextlib.suppress(FileNotFoundError):
-                if is_leftover(path.rpartition("/")[2], (now - self._fs.modified(path)).total_seconds()):
+                if is_stale(path.rpartition("/")[2], (now - self._fs.modified(path)).total_seconds()):
                     self._fs.rm_file(path)
                     swept += 1
         return swept

@@ -15,12 +15,12 @@ from aiostorm.spark import SinkError
 from aiostorm.spark.sinks.parquet_buffer import RowBuffer
 from aiostorm.spark.sinks.parquet_files import DatasetSchema, divided, encoded, identity_of
 from aiostorm.spark.sinks.parquet_names import (
-    LEFTOVER_S,
     MAX_NAME_BYTES,
+    STALE_AFTER_S,
     escaped,
     file_name,
     folder_of,
-    is_leftover,
+    is_stale,
     rows_name,
     temporary_name,
 )
@@ -72,9 +72,9 @@ def test_null_has_a_folder_and_a_long_value_an_error() -> None:
 
 def test_only_old_temporary_files_are_stale() -> None:
     name = temporary_name("ab", 3)
-    assert is_leftover(name, LEFTOVER_S + 1)
-    assert not is_leftover(name, LEFTOVER_S - 1)
-    assert not is_leftover("part-x.parquet", LEFTOVER_S * 10)
+    assert is_stale(name, STALE_AFTER_S + 1)
+    assert not is_stale(name, STALE_AFTER_S - 1)
+    assert not is_stale("part-x.parquet", STALE_AFTER_S * 10)
 
 
 # -- buffer ------------------------------------------------------------------------------------------------------------
