@@ -4,7 +4,7 @@
     aiostorm pressure slow_database --watch                 # meanwhile, in another terminal
     aiostorm update slow_database -c topology.backpressure.enable=false
 
-`readings` has as many as anybody takes; `save` writes each to a database that takes 2 ms, which is a mere sleep here.
+`readings` never runs out of rows; `save` writes each to a database that takes 2 ms, which is a mere sleep here.
 Without pacing the mailbox of `save` fills in milliseconds, its gate closes for a second, and so on: the spout stops and
 goes. Paced it emits about 500 a second, each second, and `save` has always something to do.
 """

@@ -219,9 +219,9 @@ async def test_control_messages_to_the_dead_are_dead_letters_and_questions_are_r
         await ref.wait_terminated()
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         box.post(Question("hello?", reply))
-        box.post("anybody?")
+        box.post("is it running?")
         box.post(Terminated(ref))
         with pytest.raises(MailboxClosedError, match="stopped before it answered"):
             await reply
-        assert [letter.message for letter in system.dead_letters.last] == ["hello?", "anybody?"]
+        assert [letter.message for letter in system.dead_letters.last] == ["hello?", "is it running?"]
         assert not box.has_control

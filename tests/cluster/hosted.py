@@ -118,13 +118,13 @@ class Workers:
 
     async def kill(self, name: str) -> None:
         worker = self.living.pop(name)
-        life = self.routers[name].life
+        incarnation = self.routers[name].own_incarnation
         worker.router.send_queues.clear()
         await worker.task_set.kill()
         await worker.system.stop(drain=False)
         for other in self.living.values():
             assert other.task_set.tasks.exchange is not None
-            other.task_set.tasks.exchange.peer_died(name, life)
+            other.task_set.tasks.exchange.peer_died(name, incarnation)
 
     async def revive(self, name: str) -> None:
         self.routers[name].reborn()

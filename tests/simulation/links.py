@@ -1,12 +1,12 @@
-"""The workload of links: 2 to 5 processes, a link between each two, everybody sends numbered messages to everybody.
+"""The workload of links: 2 to 5 processes, a link between each two, each sends numbered messages to all.
 
     run(seed) ─► a fleet of processes: Links over SimNetwork, some with a journal in their SimStore ─► LinksResult
 
 Each message names its sender, the sender's incarnation, and its number; the model (links_model.py) checks them.
     python -m tests.simulation --world links         runs many seeds, and says what they found
 
-What a journal has synced is found by the next life. A journal that fails ends its process, which is started again.
-The process of the lowest name has a spare, which may be started while it lives: the links make one of them end.
+The next incarnation finds what a journal has synced. A journal that fails ends its process, which is started again. The
+process of the lowest name has a spare, which may be started while it lives: the links make one of them end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .narrow import is_narrow, large_size, lines_of
 from .runner import WorldResult, run_world
 
 LOAD_AFTER_S = 2.0
-"""So long everybody goes on sending when all is healed."""
+"""All processes send for this time after the faults are healed."""
 
 LIVENESS_S = 40.0
 QUIET_S = (4.0, 12.0)

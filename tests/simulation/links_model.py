@@ -52,7 +52,7 @@ class Model:
         return sum(len(numbers) for numbers in self.delivered.values())
 
     def begins(self, life: Life, incarnation: int) -> None:
-        """A life of a process, and what it calls itself."""
+        """A process has started: which run of it this is, and the incarnation that it chose."""
         if incarnation in self.lives:
             self.world.problem(f"{_shown(life)} has the incarnation of {_shown(self.lives[incarnation])}")
         self.lives[incarnation] = life

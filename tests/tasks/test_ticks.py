@@ -146,7 +146,7 @@ async def test_a_function_gets_no_ticks(local_cluster: LocalCluster, sim_clock: 
 
 
 async def test_ticks_count_for_nothing(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
-    """Acked, failed or raised on: a tick is no tuple of anybody's."""
+    """A tick is in no tuple tree: to ack it, to fail it and to raise on it change nothing."""
 
     def rich(tup: Any, collector: Any) -> None:
         collector.ack(tup)

@@ -30,7 +30,8 @@ class Weather:
     breaks: float = 0.0  # the share of frames at which the connection breaks: this one and all later ones are lost
     delay_s: float = 0.001
     jitter_s: float = 0.0
-    cut_off: set[str] = field(default_factory=set)  # who neither hears nor is heard, without being told
+    cut_off: set[str] = field(default_factory=set)
+    """Names of processes that neither send nor receive; neither they nor their peers get an error."""
 
 
 class MemoryNetwork:
@@ -72,7 +73,7 @@ class MemoryHost:
         if network.weather.cut_off & {self.who, address}:
             await asyncio.Event().wait()
         if address not in network.listeners:
-            raise NetworkError(f"nobody listens at {address}")
+            raise NetworkError(f"no process listens at {address}")
         near, far = MemoryConnection(network, self.who, address), MemoryConnection(network, address, self.who)
         near.other, far.other = far, near
         network.connections += [near, far]
@@ -208,7 +209,7 @@ class SeededRng:
 
 
 class Process(Links):
-    """A process with links: it remembers what it was told. Its name is its address."""
+    """A process with links, which records what it receives. Its name is its address."""
 
     def __init__(self, name: str, network: MemoryNetwork, **options: Any) -> None:
         network.processes += 1

@@ -19,14 +19,14 @@ FAULTS = ("weather", "cut", "hang_up", "crash", "freeze", "clock")
 
 
 class Town:
-    """Every process has a link to every other, and always something to say: numbers, 0, 1, 2 … in each life."""
+    """Every process has a link to every other, and always sends: the numbers 0, 1, 2 … in each incarnation."""
 
     def __init__(self, world: World, names: str) -> None:
         self.world = world
-        self.life: dict[str, int] = {}  # name → incarnation
+        self.incarnations: dict[str, int] = {}  # name → incarnation
         self.links: dict[tuple[str, str], Link] = {}
-        self.offered: dict[tuple[str, str], int] = {}  # how many, by the life of now
-        self.last: dict[tuple[int, str], tuple[int, int]] = {}  # (who sent, to whom) → (life of whom, number)
+        self.offered: dict[tuple[str, str], int] = {}  # how many, by its present incarnation
+        self.last: dict[tuple[int, str], tuple[int, int]] = {}  # (sender, receiver) → (receiver's incarnation, number)
         self.happened: Counter[str] = Counter()
         self.talking = True
         self._kept: list[object] = []
@@ -46,7 +46,7 @@ class Town:
             rng=process.rng,
             limits=SequenceLimits(max_frames=16, max_bytes=2000),
         )
-        self.life[me] = links.incarnation
+        self.incarnations[me] = links.incarnation
         self._kept.append(asyncio.current_task())  # a dead process's tasks are left where they stand
         async with links, asyncio.TaskGroup() as group:
             for peer in self.processes:
@@ -58,7 +58,7 @@ class Town:
 
     async def _talk(self, process: Process, link: Link) -> None:
         chance = process.rng.generator()
-        words = b"%d %%d " % self.life[process.name]
+        words = b"%d %%d " % self.incarnations[process.name]
         while True:
             await asyncio.sleep(chance.expovariate(5.0))
             if self.talking:
@@ -68,7 +68,7 @@ class Town:
 
     def _met(self, process: Process, peer: str, started: PeerStarted) -> None:
         if process.effect():
-            self.happened["lives"] += 1
+            self.happened["incarnations"] += 1
             self.happened["dropped"] += started.dropped
             if started.greeting != peer.encode():
                 self.world.problem(f"{process.name} takes {started.greeting!r} for {peer}")
@@ -77,13 +77,13 @@ class Town:
         if not process.effect():
             return
         self.happened["came"] += 1
-        life = self.life[process.name]
+        incarnation = self.incarnations[process.name]
         sender, number = map(int, payload.split()[:2])
-        before_life, before = self.last.get((sender, process.name), (0, -1))
-        # To one life nothing is missing, before a later one there may be; nothing comes twice, nothing early.
-        if number != before + 1 if before_life == life else number <= before:
+        before_incarnation, before = self.last.get((sender, process.name), (0, -1))
+        # To one incarnation nothing is missing, before a later one there may be; nothing comes twice, nothing early.
+        if number != before + 1 if before_incarnation == incarnation else number <= before:
             self.world.problem(f"{process.name} gets number {number} of {peer} after {before}")
-        self.last[sender, process.name] = (life, number)
+        self.last[sender, process.name] = (incarnation, number)
 
     # -- what happens to them ----------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Town:
         self.talking = False
         await self.world.until(self._all_acked, HEALED_S, "every payload")
         for (me, peer), offered in self.offered.items():
-            assert self.last[self.life[me], peer] == (self.life[peer], offered - 1), (
+            assert self.last[self.incarnations[me], peer] == (self.incarnations[peer], offered - 1), (
                 f"{me} to {peer}: {offered} were offered"
             )
 

@@ -1,6 +1,6 @@
 """Golden frames: the bytes of the protocol, kept. A change here is another version of the protocol.
 
-`golden/frames.json` has name, bytes and meaning of each, for whoever writes another implementation;
+`golden/frames.json` has name, bytes and meaning of each, for the authors of other implementations;
 docs/protocol.md shows some of them. `python -m tests.transport.test_golden` writes the file anew.
 """
 

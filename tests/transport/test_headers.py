@@ -50,10 +50,10 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
     end = LinkSequence(1)
     end.connect()
     try:
-        told = end.receive(noise, 0.0)
+        received = end.receive(noise, 0.0)
     except ProtocolError:
         return
-    assert list(told) == []
+    assert list(received) == []
 
 
 def test_another_version_is_distinguished_from_noise() -> None:

@@ -14,9 +14,9 @@ async def test_no_listener_or_no_answer(sim_clock: SimClock) -> None:
         link = a.open("b", "b")
         assert link.last_error == ""
         await sim_clock.run_until(lambda: link.last_error != "")
-        assert link.last_error == "nobody listens at b"
+        assert link.last_error == "no process listens at b"
         network.weather.cut_off.add("b")
-        await sim_clock.run_until(lambda: link.last_error != "nobody listens at b")
+        await sim_clock.run_until(lambda: link.last_error != "no process listens at b")
         assert link.last_error == "no answer within 5 s"
         link.abort()
 
@@ -54,7 +54,7 @@ async def test_a_peer_that_listens_elsewhere_now_is_dialled_there_at_once(sim_cl
         await sim_clock.advance(60)
         dialled = len(network.dialled)
         b.redial("a", "nowhere")  # it is the other who dials
-        a.redial("nobody", "there")
+        a.redial("unknown", "there")
         a.redial("b", "there")
         await sim_clock.advance(0.02)
         assert link.established

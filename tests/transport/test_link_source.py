@@ -27,12 +27,12 @@ class Numbers:
         return b"%d" % (self.asked - 1)
 
 
-def test_a_payload_for_which_there_was_no_room_is_not_given_to_the_next_incarnation() -> None:
+def test_a_payload_without_capacity_is_not_sent_to_the_next_incarnation() -> None:
     # It was taken for the one before, which was to count it, answer it, and had given credit for it.
     source, begins, came = Numbers(), [], []
 
-    def started(peer: str, told: PeerStarted) -> None:
-        begins.append((source.asked, told.dropped))
+    def started(peer: str, report: PeerStarted) -> None:
+        begins.append((source.asked, report.dropped))
 
     async def a(process: Process) -> None:
         limits = SequenceLimits(max_frames=4)
@@ -57,11 +57,11 @@ def test_a_payload_for_which_there_was_no_room_is_not_given_to_the_next_incarnat
         second = world.process("b", b)
         second.start()
         await world.until(lambda: source.asked > 20, 5.0, "the first payloads")
-        second.pause(1.0)  # four are under way, and a fifth has found no room
+        second.pause(1.0)  # four are under way, and there is no capacity for a fifth
         await asyncio.sleep(0.5)
         second.crash()
         second.start()
-        await world.until(lambda: len(begins) == 2 and bool(came[1]), 9.0, "the second life")
+        await world.until(lambda: len(begins) == 2 and bool(came[1]), 9.0, "the second incarnation")
 
     in_world(main)
     [(_, nothing), (asked, dropped)] = begins

@@ -197,15 +197,15 @@ async def test_senders_wait_for_capacity_in_the_order_of_the_calls(sim_clock: Si
             waiting = [group.create_task(link.send(payload)) for payload in numbered(8, begin=8)]
             await sim_clock.advance(10)
             assert not any(sender.done() for sender in waiting)
-            assert not link.offer(b"no room")
+            assert not link.offer(b"too many")
             waiting[3].cancel()
             async with Process("b", network) as b:
                 b.open("a", None)
                 await b.listen("b")
                 await sim_clock.run_until(lambda: len(b.got) == 15)
                 assert b.got == [payload for payload in numbered(16) if payload != b"11"]
-                assert link.offer(b"room")
-                await sim_clock.run_until(lambda: b.got[-1] == b"room")
+                assert link.offer(b"fits again")
+                await sim_clock.run_until(lambda: b.got[-1] == b"fits again")
 
 
 async def test_a_connection_that_lives_carries_each_payload_once(sim_clock: SimClock) -> None:
@@ -216,7 +216,7 @@ async def test_a_connection_that_lives_carries_each_payload_once(sim_clock: SimC
         assert len([frame for frame in sent if isinstance(frame, LinkData)]) == 500
 
 
-# -- lives -------------------------------------------------------------------------------------------------------------
+# -- incarnations ------------------------------------------------------------------------------------------------------
 
 
 async def test_a_restarted_peer_is_reported(sim_clock: SimClock) -> None:
@@ -225,14 +225,14 @@ async def test_a_restarted_peer_is_reported(sim_clock: SimClock) -> None:
         link = b.open("a", None)
         await b.listen("b")
         async with Process("a", network) as a:
-            await a.open("b", "b").send(b"first life")
-            await sim_clock.run_until(lambda: b.got == [b"first life"])
-        await link.send(b"for the first life")
+            await a.open("b", "b").send(b"first incarnation")
+            await sim_clock.run_until(lambda: b.got == [b"first incarnation"])
+        await link.send(b"for the first incarnation")
         async with Process("a", network) as again:
-            await again.open("b", "b").send(b"second life")
+            await again.open("b", "b").send(b"second incarnation")
             await sim_clock.run_until(lambda: len(b.got) == 2)
-            await link.send(b"for the second life")
-            await sim_clock.run_until(lambda: again.got == [b"for the second life"])
+            await link.send(b"for the second incarnation")
+            await sim_clock.run_until(lambda: again.got == [b"for the second incarnation"])
         assert [started.incarnation for _, started in b.started] == [a.incarnation, again.incarnation]
         assert [started.dropped for _, started in b.started] == [0, 1]
 
@@ -338,7 +338,7 @@ async def _fails(a: Process) -> None:
 async def test_a_link_that_has_no_connection_ends_at_once(sim_clock: SimClock, when_s: float) -> None:
     network = MemoryNetwork()
     if when_s == 0.02:
-        network.weather.cut_off.add("b")  # it dials, and nobody says no
+        network.weather.cut_off.add("b")  # it dials, and gets neither an answer nor an error
     async with Process("a", network) as a:
         a.open("b", "b")
         a.open("0", None)
@@ -368,7 +368,7 @@ async def test_a_link_that_was_closed_can_be_opened_anew(sim_clock: SimClock) ->
         assert again is not pair.ab
 
 
-# -- who knocks --------------------------------------------------------------------------------------------------------
+# -- who connects ------------------------------------------------------------------------------------------------------
 
 
 async def test_unexpected_peers_are_refused(sim_clock: SimClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -377,7 +377,7 @@ async def test_unexpected_peers_are_refused(sim_clock: SimClock, caplog: pytest.
         m.open("a", None)
         m.open("z", "z")
         await m.listen("m")
-        for greeting in (b"stranger", b"z", b"m", b"\xff\n", b""):
+        for greeting in (b"unknown", b"z", b"m", b"\xff\n", b""):
             connection = await network.seen_by("x").connect("m")
             connection.send(LinkHello(9, 1, greeting=greeting).encode())
             await sim_clock.advance(0.01)
@@ -386,7 +386,7 @@ async def test_unexpected_peers_are_refused(sim_clock: SimClock, caplog: pytest.
         connection.send(b"\x01\x01 noise")
         await sim_clock.advance(0.01)
         assert connection.over  # type: ignore[attr-defined]
-        assert "no link here is dialled by 'stranger'" in caplog.text
+        assert "no link here is dialled by 'unknown'" in caplog.text
 
 
 async def test_a_peer_without_a_hello_has_five_seconds(sim_clock: SimClock) -> None:

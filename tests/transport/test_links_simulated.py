@@ -11,7 +11,7 @@ from .simulated import live
 def test_nothing_comes_twice_or_early_and_all_comes_in_the_end(seed: int) -> None:
     happened = live(seed)
     assert happened["came"] > 500
-    assert happened["lives"] >= 6
+    assert happened["incarnations"] >= 6
 
 
 def test_one_seed_is_one_world() -> None:

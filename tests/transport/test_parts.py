@@ -117,12 +117,12 @@ def test_a_new_sender_and_a_new_receiver_begin_afresh() -> None:
 
 
 class Ends:
-    """Two ends of a link whose line carries so much a second; connections break, and either end begins a new life."""
+    """Two ends of a link whose line carries so much a second; connections break, and either end may restart."""
 
     def __init__(self, limits: SequenceLimits) -> None:
         self.limits = limits
         self.now_s = 0.0
-        self.lives = 0
+        self.incarnations = 0
         self.ends = [self.born(), self.born()]
         self.under_way: list[deque[bytes]] = [deque(), deque()]
         self.offered: dict[tuple[int, int], dict[bool, list[bytes]]] = {}
@@ -133,8 +133,8 @@ class Ends:
         self.connect()
 
     def born(self) -> LinkSequence:
-        self.lives += 1
-        return LinkSequence(self.lives, limits=self.limits)
+        self.incarnations += 1
+        return LinkSequence(self.incarnations, limits=self.limits)
 
     def connect(self) -> None:
         """Another connection: what was under way on the one before is lost."""
@@ -163,12 +163,12 @@ class Ends:
             for end in self.ends:
                 end.ack_due = end.established  # a heartbeat
         for side in (0, 1):
-            room = size
-            while room > 0:
+            left_bytes = size
+            while left_bytes > 0:
                 frame = self.ends[side].next_frame()
                 if frame is None:
                     break
-                room -= len(frame)
+                left_bytes -= len(frame)
                 self.under_way[1 - side].append(frame)
             while self.under_way[1 - side]:
                 self.come(1 - side, self.under_way[1 - side].popleft())
@@ -177,14 +177,14 @@ class Ends:
         end = self.ends[side]
         data = decode(frame)
         self.parts += isinstance(data, LinkData) and isinstance(data.payload, PayloadPart)
-        for told in end.receive(frame, self.now_s):
-            if isinstance(told, PeerStarted):
+        for received in end.receive(frame, self.now_s):
+            if isinstance(received, PeerStarted):
                 self.offered[end.incarnation, end.peer] = self.waiting[side]
                 self.waiting[side] = {}
             else:
-                urgent = told.startswith(b"1")
+                urgent = received.startswith(b"1")
                 got = self.got.setdefault((end.peer, end.incarnation), {}).setdefault(urgent, [])
-                got.append(told)
+                got.append(received)
                 wanted = self.offered[end.peer, end.incarnation][urgent]
                 assert got == wanted[: len(got)], "what was sent, in the order of its lane, once"
         assert end.assembled_bytes <= 2 * LARGEST
@@ -278,9 +278,9 @@ def test_payloads_are_counted_and_not_their_parts() -> None:
     assert ends.ends[0].unacked_frames == 1
     ends.ends[1] = ends.born()
     ends.connect()
-    told: list[Any] = []
+    reports: list[Any] = []
     for _ in range(5):
         for side in (0, 1):
             while (frame := ends.ends[side].next_frame()) is not None:
-                told += ends.ends[1 - side].receive(frame, ends.now_s)
-    assert [started.dropped for started in told] == [1, 0]
+                reports += ends.ends[1 - side].receive(frame, ends.now_s)
+    assert [started.dropped for started in reports] == [1, 0]

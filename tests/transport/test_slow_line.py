@@ -18,7 +18,7 @@ RATE_BYTES_S = 30_000.0
 VALUE = bytes(range(250)) * 800  # 200 kB: 6.7 s of the line, and a silent peer is dead after 3 s
 
 
-class Heard:
+class Received:
     """What has come at b, and how often the two were connected."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ def over(
     cut_after_s: float = 0.0,
     break_every_s: float = 0.0,
     bound_s: float = 100.0,
-) -> Heard:
+) -> Received:
     """Send them from a to b, over a line that carries so much a second in each direction."""
-    heard = Heard()
+    received = Received()
 
     async def story(world: World) -> None:
         async def receiver(process: Process) -> None:
-            links = Links("b", process.network, on_payload=lambda peer, p: heard.payloads.append(p), rng=process.rng)
+            links = Links("b", process.network, on_payload=lambda peer, p: received.payloads.append(p), rng=process.rng)
             async with links:
                 await links.listen("b:1")
                 links.open("a", None)
@@ -65,14 +65,14 @@ def over(
         begun_s = world.now_s
         if break_every_s:
             breaks(world, break_every_s)
-        await world.until(lambda: len(heard.payloads) == len(payloads), bound_s, "all of it")
-        heard.took_s = world.now_s - begun_s
-        heard.connections = world.switch.counts["connections"]
+        await world.until(lambda: len(received.payloads) == len(payloads), bound_s, "all of it")
+        received.took_s = world.now_s - begun_s
+        received.connections = world.switch.counts["connections"]
         for name in ("a", "b"):
             world.processes[name].kill("has done its work")
 
     in_world(story)
-    return heard
+    return received
 
 
 def breaks(world: World, every_s: float) -> None:
@@ -86,13 +86,13 @@ def break_once(world: World, every_s: float) -> None:
 
 
 def test_a_value_that_takes_longer_than_a_silence_may_last_comes(caplog: pytest.LogCaptureFixture) -> None:
-    """Before bytes counted as life: 60 s, 17 connections, nothing delivered."""
+    """Before bytes counted as a sign of life: 60 s, 17 connections, nothing delivered."""
     caplog.set_level(logging.WARNING)
     values = [VALUE, VALUE[::-1], VALUE]
-    heard = over(RATE_BYTES_S, values)
-    assert heard.payloads == values
-    assert heard.connections == 1
-    assert heard.took_s < 2.5 * sum(map(len, values)) / RATE_BYTES_S
+    received = over(RATE_BYTES_S, values)
+    assert received.payloads == values
+    assert received.connections == 1
+    assert received.took_s < 2.5 * sum(map(len, values)) / RATE_BYTES_S
     slow = [record for record in caplog.records if "the line to b is slow: it carries" in record.getMessage()]
     assert len(slow) == 1, "said once"
 
@@ -100,15 +100,15 @@ def test_a_value_that_takes_longer_than_a_silence_may_last_comes(caplog: pytest.
 def test_large_values_come_steadily_when_the_connection_breaks_every_4_s() -> None:
     """A frame of 200 kB never came whole in 4 s: now a new connection goes on at the first part that is missing."""
     values = [VALUE, VALUE[::-1], VALUE]
-    heard = over(RATE_BYTES_S, values, break_every_s=4.0)
-    assert heard.payloads == values
-    assert heard.connections >= 5
-    assert heard.took_s < 3.0 * sum(map(len, values)) / RATE_BYTES_S
+    received = over(RATE_BYTES_S, values, break_every_s=4.0)
+    assert received.payloads == values
+    assert received.connections >= 5
+    assert received.took_s < 3.0 * sum(map(len, values)) / RATE_BYTES_S
 
 
 def test_a_line_of_a_tenth_of_that_delivers_too() -> None:
-    heard = over(RATE_BYTES_S / 10, [VALUE[:60_000]] * 2, break_every_s=7.0)
-    assert heard.payloads == [VALUE[:60_000]] * 2
+    received = over(RATE_BYTES_S / 10, [VALUE[:60_000]] * 2, break_every_s=7.0)
+    assert received.payloads == [VALUE[:60_000]] * 2
 
 
 class Mixed:
@@ -177,12 +177,12 @@ def test_what_is_urgent_goes_between_the_parts_of_a_large_value() -> None:
 
 def test_many_small_ones_come_over_a_slow_line_too() -> None:
     values = [bytes([n]) * 2000 for n in range(100)]
-    heard = over(RATE_BYTES_S, values)
-    assert heard.payloads == values
-    assert heard.connections == 1
+    received = over(RATE_BYTES_S, values)
+    assert received.payloads == values
+    assert received.connections == 1
 
 
 def test_a_line_that_carries_nothing_any_more_is_given_up() -> None:
-    heard = over(RATE_BYTES_S, [VALUE] * 3, cut_after_s=2.0)
-    assert heard.payloads == [VALUE] * 3
-    assert heard.connections > 1
+    received = over(RATE_BYTES_S, [VALUE] * 3, cut_after_s=2.0)
+    assert received.payloads == [VALUE] * 3
+    assert received.connections > 1

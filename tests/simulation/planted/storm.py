@@ -295,7 +295,7 @@ def the_gate_closes_one_piece_late(original: Any) -> Any:
 
 @bug(LoopClock, "__init__")
 def deadlines_use_the_wall_clock(original: Any) -> Any:
-    """storm PR 207: a clock that jumps back makes everybody wait."""
+    """storm PR 207: a clock that jumps back makes all timers late."""
 
     def init(self: LoopClock, *args: Any) -> None:
         original(self, *args)

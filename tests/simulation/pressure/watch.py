@@ -250,9 +250,13 @@ class Watch:
                     continue
                 bent = pace.pacer.wait_s * 1e6 - pace.wait_us
                 if min(fullest) > middle + 0.25 and bent < -1e-6:
-                    self.world.problem(f"a bolt of {component} is {min(fullest):.0%} full, and it is hurried")
+                    self.world.problem(
+                        f"a bolt of {component} is {min(fullest):.0%} full, and its spout is paced faster"
+                    )
                 if max(fullest) < middle - 0.25 and bent > 1e-6:
-                    self.world.problem(f"the bolts of {component} are at most {max(fullest):.0%} full, and it is held")
+                    self.world.problem(
+                        f"the bolts of {component} are at most {max(fullest):.0%} full, and their spout is paced slower"
+                    )
 
     def _fill(self, bolt: BoltTask) -> float:
         """Of its mailbox; of all tasks of its component, if what comes goes to whichever has capacity."""

@@ -167,7 +167,7 @@ class WorkersWorkload:
         """Replaced, and still there: process → its life."""
         self.parent: Parent | None = None
         if self.spawned:
-            self._hire()
+            self._start_parent()
         else:
             self._start()
 
@@ -182,7 +182,7 @@ class WorkersWorkload:
                 spare.process = self.fleet.add_spare(program.process, spare.main)
                 self.programs.append(spare)
 
-    def _hire(self) -> None:
+    def _start_parent(self) -> None:
         """A parent that the operator starts, and workers that it starts."""
         self.parent = Parent(self)
         self.parent.process = self.fleet.add(PARENT, self.parent.main)

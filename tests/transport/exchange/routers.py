@@ -9,12 +9,12 @@ from aiostorm.transport import PayloadKind, PeerStarted, SendQueue, unpack_all
 
 
 class Router:
-    """Of one process. `incarnations` counts its lives."""
+    """The router of one process. `own_incarnation` counts the starts of that process."""
 
     def __init__(self, name: str, routers: dict[str, Router]) -> None:
         self.name = name
         self.routers = routers
-        self.life = 1
+        self.own_incarnation = 1
         self.send_queues: dict[str, SendQueue] = {}
         self.way: dict[str, deque[bytes]] = {}
         self.handlers: dict[PayloadKind, Callable[[str, int, memoryview], None]] = {}
@@ -32,7 +32,7 @@ class Router:
         self.callbacks.append(callback)
 
     def incarnation(self, peer: str) -> int:
-        return self.routers[peer].life if peer in self.routers else 0
+        return self.routers[peer].own_incarnation if peer in self.routers else 0
 
     # -- what a test does --------------------------------------------------------------------------------------------
 
@@ -56,11 +56,11 @@ class Router:
     def reborn(self) -> Router:
         """This process is killed, and another of its name takes its place: what was under way is lost."""
         fresh = Router(self.name, self.routers)
-        fresh.life = self.life + 1
+        fresh.own_incarnation = self.own_incarnation + 1
         for peer, router in self.routers.items():
             if peer != self.name:
                 router.way[self.name].clear()
                 router.send_queue(self.name).restarted()
                 for callback in router.callbacks:
-                    callback(self.name, PeerStarted(fresh.life, 0, b""))
+                    callback(self.name, PeerStarted(fresh.own_incarnation, 0, b""))
         return fresh

@@ -1,4 +1,4 @@
-"""Credit also says that a task is in one call for long: at once, and again in each life."""
+"""Credit also says that a task is in one call for long: at once, and again to each incarnation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_a_long_call_is_reported_at_once_and_again_to_each_incarnation() -
         assert not a.exchange.inboxes[4].in_long_call
     again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     run_all(a, again)
-    assert not inbox.in_long_call, "the next life has said nothing yet"
+    assert not inbox.in_long_call, "the next incarnation has not reported yet"
     again.mailboxes[3].set_in_long_call(True)
     again.exchange.begin()
     run_all(a, again)

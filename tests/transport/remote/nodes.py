@@ -13,8 +13,8 @@ from aiostorm.transport import LinkTimings, Node
 from ..parts import MemoryNetwork, SeededRng
 
 
-class Life:
-    """One life of a process: a system, and its node; it listens under its name. `end` is a crash."""
+class NodeProcess:
+    """One incarnation of a process: an actor system and its node, which listens under its name. `end` is a crash."""
 
     def __init__(self, name: str, network: MemoryNetwork, **options: Any) -> None:
         network.processes += 1
@@ -28,7 +28,7 @@ class Life:
         self.began: list[str] = []
         self._stack = AsyncExitStack()
 
-    async def begin(self) -> Life:
+    async def begin(self) -> NodeProcess:
         await self._stack.enter_async_context(self.system)
         self.node = Node(self.name, self.network.seen_by(self.name), self.system, **self.options)
         await self._stack.enter_async_context(self.node)
@@ -48,11 +48,12 @@ class Life:
 
 
 @asynccontextmanager
-async def two(network: MemoryNetwork | None = None, **options: Any) -> AsyncIterator[tuple[Life, Life]]:
+async def two(network: MemoryNetwork | None = None, **options: Any) -> AsyncIterator[tuple[NodeProcess, NodeProcess]]:
     """a and b, linked: a dials."""
     network = network or MemoryNetwork()
     options.setdefault("timings", LinkTimings(drain_s=0.1))
-    a, b = await Life("a", network, **dict(options)).begin(), await Life("b", network, **dict(options)).begin()
+    a = await NodeProcess("a", network, **dict(options)).begin()
+    b = await NodeProcess("b", network, **dict(options)).begin()
     try:
         a.node.link("b", "b")
         b.node.link("a")

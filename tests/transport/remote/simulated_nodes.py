@@ -17,28 +17,28 @@ from ..simulated import HEALED_S, Town
 
 
 class Listener(Actor):
-    """Receives numbers, in order and each once; answers with its life and the number."""
+    """Receives numbers, in order and each once; answers with its incarnation and the number."""
 
-    def __init__(self, village: Village, process: Process, life: int) -> None:
+    def __init__(self, village: Village, process: Process, incarnation: int) -> None:
         self.village = village
         self.process = process
-        self.life = life
+        self.incarnation = incarnation
         self.last: dict[tuple[str, int, str], int] = {}
 
     def receive(self, message: tuple[str, int, str, int]) -> tuple[int, int]:
-        sender, sender_life, what, number = message
+        sender, sender_incarnation, what, number = message
         if self.process.effect():
             self.village.happened[what] += 1
-            key = sender, sender_life, what
+            key = sender, sender_incarnation, what
             last = self.last.get(key)
-            # Of the tells between two lives none is missing; of questions there are many at a time, and late ones.
+            # No tell between two incarnations is missing. There are many questions at a time, and late ones.
             if last is not None and (number != last + 1 if what == "tell" else number <= last):
                 self.village.world.problem(f"{self.process.name} receives {what} {number} of {sender} after {last}")
             self.last[key] = number
-            self.village.taken[sender, sender_life, self.process.name, self.life] = self.last.get(
-                (sender, sender_life, "tell"), -1
+            self.village.taken[sender, sender_incarnation, self.process.name, self.incarnation] = self.last.get(
+                (sender, sender_incarnation, "tell"), -1
             )
-        return self.life, number
+        return self.incarnation, number
 
 
 class Slow(Actor):
@@ -83,13 +83,13 @@ class Village(Town):
         super().__init__(world, names)
 
     async def _main(self, process: Process) -> None:
-        me, life = process.name, process.incarnation
+        me, incarnation = process.name, process.incarnation
         system = ActorSystem(me, rng=process.rng, mailbox_capacity=4)
         limits = SequenceLimits(max_frames=16, max_bytes=2000)
         self._kept.append(asyncio.current_task())
         async with system, Node(me, process.network, system, limits=limits) as node, asyncio.TaskGroup() as group:
-            self.life[me] = life
-            node.offer("listener", system.spawn(Listener(self, process, life)))
+            self.incarnations[me] = incarnation
+            node.offer("listener", system.spawn(Listener(self, process, incarnation)))
             node.offer("slow", system.spawn(Slow(process)))
             node.on_peer(lambda peer, started: self._met_node(process, peer))
             for peer in self.processes:
@@ -108,19 +108,19 @@ class Village(Town):
             self.met[process.name, process.incarnation, peer] += 1
 
     async def _tell(self, process: Process, ref: Any) -> None:
-        chance, life, number = process.rng.generator(), process.incarnation, 0
+        chance, incarnation, number = process.rng.generator(), process.incarnation, 0
         while True:
             await asyncio.sleep(chance.expovariate(4.0))
             if self.talking:
                 try:
-                    await ref.tell((process.name, life, "tell", number))
+                    await ref.tell((process.name, incarnation, "tell", number))
                 except PeerLostError:
                     continue  # it was not sent
-                self.sent[process.name, life, ref.node] = number
+                self.sent[process.name, incarnation, ref.node] = number
                 number += 1
 
     async def _ask(self, process: Process, ref: Any) -> None:
-        chance, life, number = process.rng.generator(), process.incarnation, 0
+        chance, incarnation, number = process.rng.generator(), process.incarnation, 0
         if ref.key == "slow":
             number = chance.randrange(10**9)
         while True:
@@ -130,7 +130,7 @@ class Village(Town):
             number += 1
             outcome = "answer"
             try:
-                answer = await ref.ask((process.name, life, "ask", number), timeout_s=chance.uniform(0.1, 10.0))
+                answer = await ref.ask((process.name, incarnation, "ask", number), timeout_s=chance.uniform(0.1, 10.0))
                 if answer[1] != number:
                     self.world.problem(f"{process.name} asked {ref.path} {number}, and was answered {answer}")
             except (AskTimeoutError, PeerLostError) as error:
@@ -145,8 +145,9 @@ class Village(Town):
 
     def missing(self) -> Any:
         """Tells that were sent between two that live, and have not come."""
-        for (sender, life, peer), number in self.sent.items():
-            if self.life[sender] == life and self.taken.get((sender, life, peer, self.life[peer]), -1) != number:
+        for (sender, incarnation, peer), number in self.sent.items():
+            taken = self.taken.get((sender, incarnation, peer, self.incarnations[peer]), -1)
+            if self.incarnations[sender] == incarnation and taken != number:
                 yield sender, peer, number
 
     async def recover(self) -> None:
@@ -163,7 +164,7 @@ class Village(Town):
                         key,
                         self.ends[key],
                         self.met[key],
-                        "ends that were reported, lives that began",
+                        "ends that were reported, incarnations that began",
                     )
 
 

@@ -20,7 +20,7 @@ from aiostorm.transport import (
 from aiostorm.transport.remote.notes import ASK, ENDED, OPEN, TAKEN, TELL, ask_note, note, pack_key, taken_note
 
 from ..parts import MemoryConnection, MemoryNetwork
-from .nodes import Echo, Life, Slow, two
+from .nodes import Echo, NodeProcess, Slow, two
 
 log = logging.getLogger("aiostorm.transport")
 
@@ -101,7 +101,7 @@ async def test_a_peer_that_sends_garbage_is_lost_and_the_others_are_not(
 ) -> None:
     network = MemoryNetwork()
     async with two(network) as (a, b):
-        c = await Life("c", network).begin()
+        c = await NodeProcess("c", network).begin()
         try:
             c.node.link("b", "b")
             b.node.link("c")
@@ -169,11 +169,11 @@ async def test_an_error_in_a_handler_closes_that_link_alone(
         assert b.lost == ["a: a defect"]
 
 
-async def test_an_error_in_a_listener_to_lives_closes_that_link_alone(
+async def test_an_error_in_a_listener_to_incarnations_closes_that_link_alone(
     sim_clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     network = MemoryNetwork()
-    a, b = await Life("a", network).begin(), await Life("b", network).begin()
+    a, b = await NodeProcess("a", network).begin(), await NodeProcess("b", network).begin()
     try:
 
         def broken(peer: str, started: PeerStarted) -> None:
@@ -246,7 +246,7 @@ async def test_an_error_of_one_link_ends_that_link_alone(
     monkeypatch.setattr(MemoryConnection, "send", send)
     network = MemoryNetwork()
     async with two(network) as (a, b):
-        c = await Life("c", network, timings=LinkTimings(drain_s=0.1)).begin()
+        c = await NodeProcess("c", network, timings=LinkTimings(drain_s=0.1)).begin()
         b.spawn(Echo, "echo")
         a.node.link("c", "c")
         c.node.link("a")

@@ -28,7 +28,7 @@ from aiostorm.transport import (
 )
 
 from ..parts import MemoryNetwork
-from .nodes import Echo, Life, Slow, Watcher, two
+from .nodes import Echo, NodeProcess, Slow, Watcher, two
 
 
 async def test_ask_and_tell(sim_clock: SimClock) -> None:
@@ -92,7 +92,7 @@ async def test_no_such_actor(sim_clock: SimClock) -> None:
         hidden = b.system.spawn(Echo, "hidden")
         for name in ("missing", "hidden", "/hidden"):
             with pytest.raises(NoSuchActorError, match="offer it there"):
-                await a.node.ref("b", name).ask("anybody?")
+                await a.node.ref("b", name).ask("is it running?")
         await a.node.ref("b", "missing").tell("lost")
         await sim_clock.advance(1)
         assert [letter.message for letter in b.system.dead_letters.last] == ["lost"]
@@ -198,7 +198,7 @@ async def test_a_restart_of_the_peer_ends_open_questions(sim_clock: SimClock) ->
         network.cut()
         network.weather.cut_off.clear()
         assert not asked.done()
-        again = await Life("b", network).begin()
+        again = await NodeProcess("b", network).begin()
         try:
             again.spawn(Echo, "slow")
             again.node.link("a")
@@ -206,7 +206,7 @@ async def test_a_restart_of_the_peer_ends_open_questions(sim_clock: SimClock) ->
                 await asked
             await sim_clock.advance(1)
             assert [type(message.error) for message in watcher.received] == [PeerLostError]
-            assert await ref.ask("hello again") == "hello again", "the same name, the next life"
+            assert await ref.ask("hello again") == "hello again", "the same name, the next incarnation"
             assert a.began == ["b", "b"]
             assert a.lost == []
         finally:
@@ -239,7 +239,7 @@ async def test_a_ref_from_a_message_leads_to_one_actor_for_good(sim_clock: SimCl
 async def test_refs_to_a_third_process(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with two(network) as (a, b):
-        c = await Life("c", network).begin()
+        c = await NodeProcess("c", network).begin()
         try:
             c.node.link("b", "b")
             b.node.link("c")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sockets
 TIMINGS = LinkTimings(first_retry_s=0.01, drain_s=0.5)
 
 
-class Ear(Actor):
+class Listener(Actor):
     def __init__(self) -> None:
         self.received = asyncio.Event()
 
@@ -65,10 +65,10 @@ async def test_actors_of_two_processes_talk() -> None:
         for number in range(300, 2000):
             await ref.tell(number)
         assert await ref.ask("all") == tuple(range(2000))
-        ear = Ear()
-        await ref.tell(("tell", node.system.spawn(ear), "back"))
+        listener = Listener()
+        await ref.tell(("tell", node.system.spawn(listener), "back"))
         async with asyncio.timeout(60):
-            await ear.received.wait()
+            await listener.received.wait()
         await ref.tell("end")
         async with asyncio.timeout(60):
             assert await child.wait() == 0
@@ -84,7 +84,7 @@ async def test_a_process_that_is_killed_and_one_that_takes_its_place() -> None:
             watching = node.system.spawn(watcher)
             await watching.tell(ref)
             await ref.tell("die")
-            asked = asyncio.ensure_future(ref.ask("anybody?", timeout_s=None))
+            asked = asyncio.ensure_future(ref.ask("is it running?", timeout_s=None))
             await child.wait()
             await asyncio.sleep(0.05)
             assert not asked.done(), "no report says that it is dead, and not only cut off"
