@@ -1,7 +1,6 @@
 """Words that aiostorm no longer uses, and what it says instead.
 
-`python -m tests.house.old_words` lists where they still are; with `--write` it writes old_words_left.json, how often
-each is left in which folder. The test fails where there are more.
+`python -m tests.house.old_words` prints where one of them is. The test fails if there is any.
 
 A *word* is searched in all text: prose, and the parts of identifiers (`_on_told`, `ToldAll`). A *name* is a whole
 Python identifier or the name of a module; the same word may be ordinary English, so prose is not searched for it. A
@@ -15,9 +14,7 @@ actor's ref, as in Pekko), shares, take, end, look, quiet, questions, builder.
 from __future__ import annotations
 
 import io
-import json
 import re
-import sys
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,6 +27,7 @@ WORDS: Final[Mapping[str, str]] = {
     "alarm": "wakeup, timer",
     "alarms": "wakeups, timers",
     "allowance": "sender's credit",
+    "anybody": "the role: any process, any actor",
     "awake": "sampling",
     "bell": "wakeup",
     "chief": "worker group",
@@ -38,7 +36,9 @@ WORDS: Final[Mapping[str, str]] = {
     "door": "public API",
     "doors": "public APIs",
     "duty": "worker service",
+    "ear": "control loop",
     "ears": "control loop",
+    "everybody": "the role: all processes, all users",
     "fates": "message outcomes",
     "ghost": "model",
     "gone": "lost, closed, removed",
@@ -46,11 +46,14 @@ WORDS: Final[Mapping[str, str]] = {
     "hear": "receive",
     "heard": "received",
     "hears": "receives",
+    "hire": "spawn",
     "hired": "spawned",
+    "hurried": "redialled",
     "hurry": "redial",
     "judge": "on_verdict",
     "knock": "connect",
     "knocks": "connects",
+    "leftover": "stale",
     "leftovers": "stale files",
     "lifeline": "parent watch",
     "mouth": "emit loop",
@@ -139,7 +142,6 @@ ALLOWED: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 _PHRASES: Final[Mapping[str, re.Pattern[str]]] = {
     phrase: re.compile(rf"\b{phrase}\b".replace(" ", r"\s+"), re.IGNORECASE) for phrase in PHRASES
 }
-LEFT: Final = "tests/house/old_words_left.json"
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ANY_NAME = re.compile(rf"\b({'|'.join(NAMES)})\b")
 _TEXTS = (".py", ".md", ".toml", ".yml", ".yaml", ".sh")
@@ -198,41 +200,19 @@ def _of(counts: Counter[str], table: Mapping[str, str]) -> Iterator[tuple[str, i
     return ((word, counts[word]) for word in table if counts[word])
 
 
-def folder_of(name: str) -> str:
-    """The package of a file, `tests/<package>` for its tests, or the file itself at the top."""
-    parts = name.split("/")
-    return "/".join(parts[: 2 if parts[0] == "tests" else 1])
-
-
-def by_folder() -> dict[str, dict[str, int]]:
-    """Folder → word or name → how often it is there."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for word, per_file in uses().items():
-        for name, count in per_file.items():
-            found[folder_of(name)][word] += count
-    return {folder: dict(sorted(counts.items())) for folder, counts in sorted(found.items())}
-
-
-def left() -> dict[str, dict[str, int]]:
-    """What is known to be left: as `by_folder`."""
-    found: dict[str, dict[str, int]] = json.loads(read(LEFT))
-    return found
-
-
 def instead(word: str) -> str:
     """What to say instead of a word, a name or a phrase."""
     return {**WORDS, **NAMES, **PHRASES}[word]
 
 
-def main() -> None:
-    """Print each use, by word: what it is instead, and where it is. Or write what is left."""
-    if sys.argv[1:] == ["--write"]:
-        (ROOT / LEFT).write_text(json.dumps(by_folder(), indent=1) + "\n", encoding="utf-8")
-        return
+def report() -> list[str]:
+    """Each word that is used, with what to say instead; then the files that use it."""
+    lines: list[str] = []
     for word, per_file in sorted(uses().items()):
-        print(f"{word} → {instead(word)}")
-        print(*(f"    {count:4} {name}" for name, count in sorted(per_file.items())), sep="\n")
+        lines.append(f"{word}: say {instead(word)}")
+        lines += [f"    {count:4} {name}" for name, count in sorted(per_file.items())]
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    print(*(report() or ["none"]), sep="\n")

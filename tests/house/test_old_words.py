@@ -1,24 +1,15 @@
-"""The words of the rename table are absent, but for what is listed as left; and no more of them may come."""
+"""The words of the rename table are absent."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from . import old_words
-from .old_words import NAMES, PHRASES, WORDS, by_folder, instead, is_allowed, left, names_in, phrases_in, words_in
+from .old_words import is_allowed, names_in, phrases_in, report, words_in
 
 
-def test_no_old_word_comes_back() -> None:
-    known = left()
-    more = [
-        f"{folder}: {word} {count} times, {known.get(folder, {}).get(word, 0)} are known: say {instead(word)}"
-        for folder, counts in by_folder().items()
-        for word, count in counts.items()
-        if count > known.get(folder, {}).get(word, 0)
-    ]
-    assert not more, "python -m tests.house.old_words says where:\n" + "\n".join(more)
+def test_no_old_word_is_used() -> None:
+    assert not report(), "\n".join(["old words are used:", *report()])
 
 
 def test_words_are_found_in_prose_and_in_identifiers() -> None:
@@ -47,9 +38,3 @@ def test_an_exception_has_a_file(word: str) -> None:
     for start, reason in old_words.ALLOWED[word]:
         assert reason
         assert any(name.startswith(start) and is_allowed(word, name) for name in old_words.texts()), start
-
-
-def test_the_list_of_what_is_left_has_no_other_words() -> None:
-    words = {word for counts in left().values() for word in counts}
-    assert words <= {*WORDS, *NAMES, *PHRASES}
-    assert all((Path(old_words.ROOT) / folder).exists() for folder in left())
