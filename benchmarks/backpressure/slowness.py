@@ -1,7 +1,7 @@
 """Slowness: how fast the tasks of the slow bolt work at each moment, and what they can bear in all.
 
     speed 2 ┐    ┌─┐  ┌──     a tuple is 5 ms of work: 5 ms at speed 1, 50 ms at 0.1, 2.5 ms at 2,
-          0 └────┘ └──┘       and what is begun while it hangs ends after it
+          0 └────┘ └──┘       and work started during a hang ends after it
 
 1. Seconds are since the start of the run. What work is begun when is not the schedule's business: it only says when it
    ends.

@@ -24,7 +24,7 @@ from aiostorm.actors import (
 from .sample_actors import Diary, Echo, Family, Watcher, ends, ends_with, steps
 
 
-async def test_what_was_accepted_is_processed_then_children_end_youngest_first_then_the_actor() -> None:
+async def test_a_stopping_actor_processes_its_mailbox_then_ends_its_children_then_itself() -> None:
     pages: list[Any] = []
     async with ActorSystem() as system:
         ref = system.spawn(Family("p", pages))

@@ -53,7 +53,7 @@ def test_when_the_cause_has_ended_the_full_rate_is_back_in_two_intervals_and_all
     assert {second.state for second in measured if second.at_s > over} == {NORMAL}
 
 
-def test_of_ten_tasks_one_is_ten_times_as_slow_and_the_others_are_not_starved() -> None:
+def test_one_task_of_ten_that_is_ten_times_as_slow_does_not_starve_the_others() -> None:
     measured = run(lambda now_s, task: 0.01 if task == 0 else 0.001, bolts=10, needs_s=0.00001, lasting_s=60)
     settled = [second.done for second in measured if second.at_s > 20]
     assert fmean(settled) > 0.95 * 9_100

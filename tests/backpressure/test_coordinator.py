@@ -104,7 +104,7 @@ def test_only_the_spouts_that_feed_it_are_paced() -> None:
     assert changes(world.second()) == {3: PaceChange.SLOW}
 
 
-def test_of_two_bottlenecks_the_slower_one_counts_and_both_must_be_relieved() -> None:
+def test_the_slower_of_two_bottlenecks_counts_and_both_must_be_relieved() -> None:
     def time_us(*blocked: int) -> int:
         world = flowing()
         world.blocked(*blocked)
@@ -150,7 +150,7 @@ def test_with_one_task_each_it_is_the_execute_time() -> None:
     assert order.time_us == pytest.approx(10_000, rel=0.2)  # but for the 90 that wait: they were emitted too
 
 
-def test_what_is_multiplied_on_the_way_counts_and_what_waits_was_emitted_too() -> None:
+def test_amplified_and_waiting_tuples_count() -> None:
     world = World(sources={"bolt": frozenset({"spout"})}, tasks={"spout": (1, 2), "bolt": (3, 4, 5, 6)})
     world.bolt(3, fill=4_000, capacity=5_000)  # ten for each of 400 that were emitted at the beginning
     world.flow(1, 400)

@@ -48,7 +48,7 @@ def test_after_some_seconds_of_work_it_is_the_target(row_s: float, rows: int) ->
     assert limit_of.limit == pytest.approx(min(max(TARGET_S / row_s, LEAST), CAPACITY), rel=0.05, abs=1.5)
 
 
-def test_it_begins_small_and_a_fast_task_has_all_of_it_after_four_turns() -> None:
+def test_the_limit_begins_small_and_a_fast_task_has_its_capacity_after_four_turns() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     assert limit_of.limit == FIRST
     assert MailboxLimit(4, TARGET_S).limit == 4
@@ -86,7 +86,7 @@ def test_a_slow_first_row_costs_a_fast_task_some_turns() -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_of_times_that_vary_it_is_steady(seed: int) -> None:
+def test_the_limit_is_steady_for_varying_times(seed: int) -> None:
     chance = random.Random(seed)
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     limits = []

@@ -37,7 +37,7 @@ def test_the_rate_is_what_was_asked_for_though_timers_are_late(wait_s: float, la
 
 
 @given(st.floats(1e-5, 0.5))
-def test_it_is_even_within_a_tenth_of_a_second(wait_s: float) -> None:
+def test_emits_are_even_within_a_tenth_of_a_second(wait_s: float) -> None:
     pacer = Pacer()
     pacer.pace(wait_s, 100.0)
     went = emitted(pacer, max(1.0, 20 * wait_s))
@@ -77,7 +77,7 @@ def test_a_shorter_wait_applies_at_once() -> None:
 @pytest.mark.parametrize(
     ("begun_at_s", "ordered_s", "waits_s"), [(0.0, 4.0, 0.0), (0.01, 4.0, 0.14), (4.0, 0.01, 0.14)]
 )
-def test_what_a_turn_emitted_before_a_slower_order_counts_at_the_pace_it_began_with(
+def test_tuples_emitted_before_a_slower_order_count_at_the_earlier_pace(
     begun_at_s: float, ordered_s: float, waits_s: float
 ) -> None:
     pacer = Pacer()

@@ -11,7 +11,7 @@ TARGET_S = 0.05
 
 
 @given(st.integers(1, 1_000), st.floats(0, 1), st.lists(st.tuples(st.integers(1, 1_000), st.floats(0, 100))))
-def test_it_is_between_one_row_and_the_most(most: int, target_s: float, sent: list[tuple[int, float]]) -> None:
+def test_a_portion_is_between_one_row_and_the_most(most: int, target_s: float, sent: list[tuple[int, float]]) -> None:
     portion = Portion(most, target_s)
     for rows, delayed_s in sent:
         portion.sent(rows, delayed_s)
@@ -19,7 +19,7 @@ def test_it_is_between_one_row_and_the_most(most: int, target_s: float, sent: li
         assert target_s or portion.rows == most
 
 
-def test_it_begins_small_and_grows_as_it_is_used() -> None:
+def test_a_portion_begins_small_and_grows_as_it_is_used() -> None:
     portion = Portion(256, TARGET_S)
     portions = []
     for rows in (1, 16, 30, 64, 100, 10, 256, 256):

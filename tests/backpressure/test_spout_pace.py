@@ -19,7 +19,7 @@ def test_an_order_is_applied_once_however_often_it_comes() -> None:
     assert pace.pacer.wait_s > 0.001
 
 
-def test_it_is_valid_for_its_lease_and_no_longer() -> None:
+def test_an_order_is_valid_for_its_lease_and_no_longer() -> None:
     pace = SpoutPace()
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 3.0)
@@ -54,7 +54,7 @@ def test_a_wait_that_has_held_it_back_is_only_lowered() -> None:
     assert pace.wait_us == 500
 
 
-def test_it_follows_what_a_tuple_takes_and_is_trimmed() -> None:
+def test_a_wait_follows_the_execution_time_and_is_trimmed() -> None:
     pace = SpoutPace()
     pace.order(order(1, PaceChange.SLOW, time_us=1_000), 0.0)
     pace.order(order(1, PaceChange.SLOW, time_us=1_000, follow_us=500, trim=0.05), 1.0)

@@ -59,7 +59,7 @@ def test_slow_always_makes_it_longer_and_relieve_shorter(calls: list[tuple[str, 
 
 
 @given(st.integers(1, MAX_WAIT), st.lists(st.none() | st.floats(0, 1)))
-def test_it_is_released_after_few_reliefs(wait: int, busy: list[float | None]) -> None:
+def test_a_throttle_is_released_after_few_reliefs(wait: int, busy: list[float | None]) -> None:
     throttle = Throttle()
     throttle.slow(wait)
     for share in busy:
@@ -87,7 +87,7 @@ def test_beyond_the_longest_it_goes_in_steps_that_can_be_felt() -> None:
     assert throttle.wait == 16_000 + 16_000 // STEP
 
 
-def test_it_follows_what_a_tuple_takes_halfway_at_a_time() -> None:
+def test_a_throttle_follows_the_execution_time_halfway_at_a_time() -> None:
     throttle = Throttle()
     throttle.follow(500)
     assert throttle.wait == 0  # it does not begin by itself

@@ -24,19 +24,19 @@ from .test_findings import MACHINE
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("begin_s", [0.0, 0.997, 29.999, 41.5, 89.99])
-def test_what_is_begun_ends_when_its_work_is_done(kind: str, begin_s: float):
+def test_started_work_ends_when_it_is_done(kind: str, begin_s: float):
     for speed in KINDS[kind](120.0).speeds:
         assert speed.work(begin_s, speed.end(begin_s)) == pytest.approx(SERVICE_S)
 
 
-def test_what_is_begun_while_it_hangs_ends_after_it():
+def test_work_started_during_a_hang_ends_after_it():
     speed = Speed(((0.0, 2.0), (1.0, 0.0), (2.0, 1.0)))
     assert speed.end(0.5, 0.1) == pytest.approx(0.55)
     assert speed.end(0.99, 0.1) == pytest.approx(2.08)
     assert speed.end(1.5, 0.1) == pytest.approx(2.1)
 
 
-def test_what_all_tasks_bear_is_known_beforehand():
+def test_the_rate_that_all_tasks_can_bear_is_computed():
     bears = {name: [make(120.0).bears(*between) for between in ((0, 30), (30, 90))] for name, make in KINDS.items()}
     assert bears["slow"] == pytest.approx([30 * PER_S, 60 * PER_S])
     assert bears["some"] == pytest.approx([30 * PER_S * 0.91, 60 * PER_S * 0.91])
@@ -156,7 +156,7 @@ def test_a_run_in_which_nothing_was_emitted_has_no_figure_for_it():
         (["--again", "nowhere.json"], "there is no file nowhere.json"),
     ],
 )
-def test_what_is_not_there_cannot_be_chosen(arguments: list[str], said: str, capsys):
+def test_an_unknown_choice_is_refused(arguments: list[str], said: str, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert said in capsys.readouterr().err

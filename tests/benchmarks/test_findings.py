@@ -51,7 +51,7 @@ def test_a_repetition_is_the_median_of_its_rounds_and_a_row_that_of_its_repetiti
 
 
 @pytest.mark.parametrize(("after", "disturbed"), [(12, 0), (13, 1)])
-def test_a_round_whose_limits_differ_is_counted(after: float, disturbed: int):
+def test_a_round_with_different_limits_is_counted(after: float, disturbed: int):
     (found,) = findings(OURS, [record((10, 5, after))])
     assert found.disturbed == disturbed
 

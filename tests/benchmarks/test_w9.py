@@ -9,7 +9,7 @@ from benchmarks.w9 import Sample, rates, settled
 from benchmarks.w9_topology import Counted
 
 
-def test_what_was_counted_is_by_quarters_of_a_second():
+def test_counts_are_by_quarters_of_a_second():
     counted = Counted()
     for _ in range(3):
         counted.add()

@@ -48,7 +48,7 @@ def test_help_imports_no_command():
         assert (re.search(rf"^  {name} ", found.stdout, re.MULTILINE) is not None) == bool(text)
 
 
-def test_what_commands_share_imports_no_command():
+def test_shared_modules_import_no_command():
     sharing = [file for file in CLI.glob("*.py") if not file.name.endswith("_command.py")]
     imports = re.compile(r"^\s*(from|import) .*_command\b", re.MULTILINE)
     assert [file.name for file in sharing if imports.search(file.read_text("utf-8"))] == []

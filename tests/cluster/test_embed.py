@@ -184,7 +184,7 @@ async def test_an_aiohttp_application_with_cleanup_ctx() -> None:
 
 
 @pytest.mark.sockets
-async def test_an_aiohttp_application_whose_topology_cannot_start() -> None:
+async def test_an_aiohttp_application_with_a_topology_that_cannot_start() -> None:
     class Fails(BasicBolt):
         def prepare(self, context: Any) -> None:
             raise LookupError("no database")

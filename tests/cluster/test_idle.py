@@ -120,7 +120,7 @@ async def test_a_waiting_generator_is_not_idle_a_waiting_class_is(
     await generator.wait_idle()
 
 
-async def test_a_spout_whose_source_has_just_got_something_is_not_idle(
+async def test_a_spout_with_a_new_row_in_its_source_is_not_idle(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     queues = Notes()
@@ -143,7 +143,7 @@ async def test_a_spout_whose_source_has_just_got_something_is_not_idle(
     assert sink.values == [(7,)]
 
 
-async def test_a_topology_whose_messages_timed_out_long_ago_becomes_idle(
+async def test_a_topology_becomes_idle_long_after_its_messages_timed_out(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     """The bolt acks after the timeout: the spout learns nothing from it, and the acker reports it to no task."""

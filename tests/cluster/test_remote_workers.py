@@ -229,7 +229,7 @@ def test_an_earlier_connection_under_its_name_does_not_keep_a_remote_worker_out(
     assert "parent: the link to remote-1 is closed" in caplog.text
 
 
-def test_a_remote_worker_whose_name_is_taken_ends_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_remote_worker_with_a_taken_name_ends_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         first = backend.by_hand("remote-1")
         first.start()
@@ -263,7 +263,7 @@ def test_a_remote_worker_without_tasks_ends_with_its_parent() -> None:
 
 
 @pytest.mark.parametrize("down_s", [0.1, 3.0])
-def test_a_worker_whose_parent_was_restarted_ends(down_s: float) -> None:
+def test_a_worker_ends_when_its_parent_was_restarted(down_s: float) -> None:
     backends: list[SimBackend] = []
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:

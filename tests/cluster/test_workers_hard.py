@@ -113,7 +113,7 @@ def node_of(name: str) -> Node:
 
 
 @pytest.mark.parametrize("peer", ["worker-1", "parent"])
-def test_a_worker_whose_link_to_another_is_closed_is_started_again(peer: str) -> None:
+def test_a_worker_with_a_closed_link_to_another_is_restarted(peer: str) -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
@@ -223,7 +223,7 @@ def test_a_cluster_that_is_cancelled_twice_while_it_ends_leaves_nothing(after_s:
 
 
 @pytest.mark.sockets
-async def test_a_parent_whose_address_is_taken_leaves_nothing() -> None:
+async def test_a_parent_with_a_taken_address_leaves_nothing() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()

@@ -14,7 +14,7 @@ def text_of(svg: str) -> str:
     return re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", svg, flags=re.DOTALL)).replace("&#160;", " ")
 
 
-async def test_it_draws_the_table_of_the_demo() -> None:
+async def test_the_recorder_draws_the_table_of_the_demo() -> None:
     svg = await record_demo.record(runs_s=5.0)
     assert svg.startswith("<svg")
     for said in ("demo-shop", "orders", "payments", "executed/s", "mailbox", "pending"):

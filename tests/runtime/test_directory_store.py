@@ -347,7 +347,7 @@ async def test_after_a_sync_that_failed_the_store_refuses(tmp_path: Path) -> Non
         await store.sync()
 
 
-async def test_a_write_whose_fsync_failed_is_not_done(tmp_path: Path) -> None:
+async def test_a_write_with_a_failed_fsync_is_not_done(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.write("a", b"old")
         with system_calls(failing("fsync", errno.EIO)), pytest.raises(StoreError, match="the disk fails"):

@@ -67,7 +67,7 @@ def test_after_an_error_the_old_file_stays_and_nothing_else(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
-def test_what_is_left_under_the_temporary_name_is_not_written_through(tmp_path: Path) -> None:
+def test_a_stale_temporary_file_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     (tmp_path / "a.new").symlink_to(tmp_path / "precious")
     write_file(tmp_path / "a", b"new")

@@ -42,7 +42,7 @@ def watch_threads() -> list[threading.Thread]:
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
-async def test_it_names_the_line_and_the_asyncio_task_once_per_stall() -> None:
+async def test_a_stall_is_reported_once_with_its_line_and_asyncio_task() -> None:
     watch = StallWatch(LIMIT_S, reports.append)
     watch.start()
     async with ActorSystem() as system:
@@ -145,7 +145,7 @@ async def test_all_with_one_limit_share_a_thread_and_each_gets_the_report() -> N
 
 @pytest.mark.sockets
 @pytest.mark.blocks_loop
-async def test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_comes_late() -> None:
+async def test_code_that_keeps_the_interpreters_lock_is_reported_afterwards() -> None:
     watch = StallWatch(LIMIT_S, reports.append)
     watch.start()
     await asyncio.sleep(LIMIT_S)
@@ -153,7 +153,7 @@ async def test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_co
     while not reports and time.process_time() - cpu_s < 20:
         sum(range(10_000_000))  # one call, in C
     watch.stop()
-    assert reports[0].function == "test_what_keeps_the_interpreter_s_lock_is_reported_though_the_watch_comes_late"
+    assert reports[0].function == "test_code_that_keeps_the_interpreters_lock_is_reported_afterwards"
 
 
 STOPPED = """

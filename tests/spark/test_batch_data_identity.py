@@ -106,7 +106,7 @@ async def test_rows_that_nothing_names_are_compared_by_a_chunk_of_each_partition
     assert again.ids == []
 
 
-def test_what_a_plan_reads(spark: Any, tmp_path: Path) -> None:
+def test_the_files_that_a_plan_reads(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "data")
 
     def work() -> None:

@@ -124,7 +124,7 @@ def test_a_small_partition_that_is_not_wanted_is_read_to_its_end() -> None:
     server.close()
 
 
-def test_what_is_too_large_says_so(spark: Any) -> None:
+def test_the_error_of_too_large_partitions_names_them(spark: Any) -> None:
     error = TooLargeError([3, 4, 5])
     assert error.partitions == 3
     assert "3 to 5" in str(error)
@@ -172,7 +172,7 @@ async def test_an_error_in_the_users_code_runs_the_job_once(spark: Any, tmp_path
         assert await asyncio.to_thread(Path(calls).read_text) == "x"
 
 
-def test_what_is_large_for_the_heap_is_pushed(spark: Any) -> None:
+def test_partitions_that_are_large_for_the_heap_are_pushed(spark: Any) -> None:
     """Judged before it runs: a partition of 20 M rows ended the JVM, and one of 8 M."""
 
     def work() -> None:
@@ -186,7 +186,7 @@ def test_what_is_large_for_the_heap_is_pushed(spark: Any) -> None:
 
 
 @pytest.mark.blocks_loop  # Python gives objects of the JVM back where they end, and this JVM is busy
-async def test_what_turns_out_to_be_large_is_pushed_before_it_fills_the_heap(
+async def test_a_partition_found_to_be_large_is_pushed_before_it_fills_the_heap(
     spark: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing says beforehand how many rows an explode makes: the first of them are fetched, and no more."""

@@ -131,7 +131,7 @@ async def test_what_fails_is_emitted_again(spark: Any) -> None:
     assert metrics["numbers"].failed == 2
 
 
-async def test_what_fails_for_good_does_not_hold_up_the_end(spark: Any) -> None:
+async def test_a_failed_chunk_does_not_delay_the_end(spark: Any) -> None:
     class Never(Chunks):
         async def execute_arrow(self, batch: Any, collector: BasicCollector) -> None:
             if 3 in batch.column(0).to_pylist():

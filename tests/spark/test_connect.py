@@ -203,7 +203,7 @@ async def failing(spout: Any) -> str:
         ({"in_order": True}, "leave out"),
     ],
 )
-async def test_what_needs_the_jvm_is_refused_by_name(
+async def test_options_that_need_the_jvm_are_refused_by_name(
     connect: Any, given: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -357,7 +357,7 @@ async def test_a_stream_that_is_read_loses_no_row_when_python_workers_are_killed
         assert await job.do(job.read) == list(range(25_000))
 
 
-async def test_what_is_wrong_with_a_write_is_said_when_it_is_planned(job: Job) -> None:
+async def test_problems_of_a_write_are_reported_when_it_is_planned(job: Job) -> None:
     async with both(job, Table()):
         with pytest.raises(Exception, match="missing: s"):
             await job.do(lambda: job.save(job.numbers(0, 10).select("n")))

@@ -36,7 +36,7 @@ def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
     assert file.exists()
 
 
-def test_of_several_components_one_is_named(tmp_path: Path) -> None:
+def test_one_of_several_components_must_be_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     for component in ("in", "out"):
         endpoints.announce(str(tmp_path), Endpoint(component, 0, 1, "127.0.0.1:1"))
@@ -48,7 +48,7 @@ def test_of_several_components_one_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"component": 1}', '{"component": "a", "task": 0, "tasks": 1, "address": "x"}']
 )
-def test_what_is_no_address_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "a-0.json").write_text(text)
     with pytest.raises(SparkSourceError, match="no address"):
         endpoints.find(str(tmp_path))

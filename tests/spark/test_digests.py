@@ -63,7 +63,7 @@ def test_other_rows_have_another_digest(first: list[int], second: list[int]) -> 
     assert (digest_of(made(one)) == digest_of(made(other))) == (first == second)
 
 
-def test_what_is_under_a_null_is_no_difference() -> None:
+def test_values_under_a_null_make_no_difference() -> None:
     valid = pa.py_buffer(b"\x05")
     first = pa.Array.from_buffers(pa.int32(), 3, [valid, pa.py_buffer(b"\1\0\0\0\2\0\0\0\3\0\0\0")])
     second = pa.Array.from_buffers(pa.int32(), 3, [valid, pa.py_buffer(b"\1\0\0\0\7\7\7\7\3\0\0\0")])

@@ -23,7 +23,7 @@ async def filled(path: Path, chunks: int) -> str:
     return found.log
 
 
-async def test_what_was_kept_is_there_in_the_next_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_rows_are_there_in_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(egress_store, "SEGMENT_BYTES", 1000)
     monkeypatch.setattr(egress_store, "RECENT_BYTES", 500)
     name = await filled(tmp_path / "log", 20)
@@ -59,7 +59,7 @@ async def test_all_is_trimmed_and_goes_on(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_what_was_cut_short_is_cut_off(tmp_path: Path) -> None:
+async def test_an_incomplete_record_is_cut_off(tmp_path: Path) -> None:
     await filled(tmp_path / "log", 3)
     [file] = (tmp_path / "log").glob("log-*")
     data = file.read_bytes()

@@ -48,7 +48,7 @@ def in_loop(use: Any) -> Any:
     return asyncio.run(main())
 
 
-def test_it_returns_when_the_batch_is_done() -> None:
+def test_foreach_batch_returns_when_the_batch_is_done() -> None:
     async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> CallbackThread:
         thread = CallbackThread(foreach_batch)
         delivery = await deliveries.get()
@@ -60,7 +60,7 @@ def test_it_returns_when_the_batch_is_done() -> None:
     assert in_loop(use).join() is None
 
 
-def test_it_raises_one_short_error_when_the_batch_failed() -> None:
+def test_foreach_batch_raises_one_short_error_when_the_batch_failed() -> None:
     async def use(foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]) -> CallbackThread:
         thread = CallbackThread(foreach_batch)
         delivery = await deliveries.get()
@@ -86,7 +86,7 @@ def test_waiting_and_later_calls_are_refused_after_the_end() -> None:
         assert str(thread.join()) == f"batch {batch_id} was not processed: the topology has ended"
 
 
-def test_it_does_not_wait_for_a_loop_that_was_closed() -> None:
+def test_foreach_batch_does_not_wait_for_a_closed_loop() -> None:
     async def use(
         foreach_batch: ForeachBatch, deliveries: asyncio.Queue[Delivery]
     ) -> tuple[ForeachBatch, CallbackThread]:

@@ -63,7 +63,7 @@ async def test_a_slow_topology_holds_the_writer_back(tmp_path: Path) -> None:
         assert sorted(table.numbers) == list(range(500))
 
 
-async def test_what_fails_once_is_processed_again(tmp_path: Path) -> None:
+async def test_a_failed_chunk_is_processed_again(tmp_path: Path) -> None:
     table = Table()
     table.fails["w/0/1"] = 2
     async with running(topology(table, SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in")))):
@@ -71,7 +71,7 @@ async def test_what_fails_once_is_processed_again(tmp_path: Path) -> None:
         assert sorted(table.numbers) == list(range(30))
 
 
-async def test_what_always_fails_is_an_error_that_names_it(tmp_path: Path) -> None:
+async def test_a_chunk_that_always_fails_is_an_error_that_names_it(tmp_path: Path) -> None:
     table = Table()
     table.fails["w/0/1"] = 3
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"), retries=1)

@@ -188,7 +188,7 @@ def test_a_batch_fits_if_nothing_is_lost() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_by_name(columns: Any, message: str) -> None:
+def test_a_field_that_does_not_fit_is_refused_by_name(columns: Any, message: str) -> None:
     shape = DatasetSchema(lambda: pa.schema({"a": pa.int32()}), ())
     with pytest.raises(SinkError, match=message):
         shape.fit(pa.record_batch(columns))

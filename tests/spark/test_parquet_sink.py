@@ -216,7 +216,7 @@ class RefusesOne(ParquetSinkBolt):
         self._store.put = picky  # type: ignore[method-assign]
 
 
-async def test_what_can_never_be_written_fails_alone(tmp_path: Path) -> None:
+async def test_a_row_that_can_never_be_written_fails_alone(tmp_path: Path) -> None:
     results, _ = await run(built(TooLong(3, retries=0), RefusesOne(str(tmp_path)), tasks=1))
     assert results["source"][0]["acked"] == [0, 2]
     assert "the path is too long" in results["source"][0]["failed"][0]

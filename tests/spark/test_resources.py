@@ -44,7 +44,7 @@ def test_fewer_cores_than_slots_is_a_problem_and_none_left_a_warning() -> None:
     assert resources(9, "yarn", executor_instances="4", executor_cores="2").problems
 
 
-def test_what_would_start_or_end_workers_by_itself() -> None:
+def test_settings_that_start_or_end_executors_are_reported() -> None:
     assert "set it to false" in resources(1, "local[4]", speculation="true").problems[0]
     elastic = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "2"}
     found = resources_for(3, "yarn", 0, lambda key, default: elastic.get(key, default))

@@ -34,7 +34,7 @@ def test_the_command_line_wins_and_says_so() -> None:
     assert merged_settings(asked, {"spark.master": "local[2]"})[1] == []
 
 
-def test_what_cannot_be_both_is_refused() -> None:
+def test_contradicting_settings_are_refused() -> None:
     two = [("a", {"spark.driver.memory": "1g"}), ("b", {"spark.driver.memory": "2g"})]
     with pytest.raises(
         SparkUnavailableError, match=r"'a' wants spark\.driver\.memory=1g, and 'b' spark\.driver\.memory=2g"

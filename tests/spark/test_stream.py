@@ -96,7 +96,7 @@ async def test_a_batch_that_fails_comes_again_and_the_topology_fails_at_last(pla
     assert all("chunk clicks/b0/0/1 failed: ValueError: not this one in sink, after 2 attempts" in e for e in failures)
 
 
-async def test_a_batch_whose_computation_fails_is_fetched_again(
+async def test_a_batch_with_a_failed_computation_is_fetched_again(
     place: StreamFolder, spark: Any, tmp_path: Path
 ) -> None:
     place.add()

@@ -110,7 +110,7 @@ async def test_the_zone_of_the_session_changes_nothing(spark: Any) -> None:
         ("1 as a, 2 as a", "2 columns are called 'a'"),
     ],
 )
-async def test_what_is_refused_says_what_to_write_instead(spark: Any, sql: str, says: str) -> None:
+async def test_a_refused_type_is_an_error_with_the_remedy(spark: Any, sql: str, says: str) -> None:
     schema = await asyncio.to_thread(lambda: spark.sql(f"select {sql}, 1 as fine").schema)
     with pytest.raises(SparkSourceError) as caught:
         arrow_schema(schema, "the DataFrame")

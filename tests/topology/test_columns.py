@@ -344,7 +344,7 @@ def test_rows_are_made_a_batch() -> None:
 
 
 @pytest.mark.parametrize("values", [["a", 1], [object(), object()], [2**80, 1]])
-def test_what_arrow_cannot_type_names_component_and_field(values: list[Any]) -> None:
+def test_a_value_without_an_arrow_type_is_an_error_with_component_and_field(values: list[Any]) -> None:
     with pytest.raises(ColumnsError, match=r"field 'n' of stream 'default' of 'lines'"):
         batch_of([("a", value) for value in values], ORIGIN)
 

@@ -80,7 +80,7 @@ def test_a_users_grouping_that_copies_gives_each_copy_its_part() -> None:
     assert len({share.metadata["part"] for _, share in shares}) == 2
 
 
-def test_what_a_bolt_emits_has_the_identity_of_what_it_executes() -> None:
+def test_emitted_rows_have_the_identity_of_the_executed_batch() -> None:
     given_batch = part_of(batch(["a", "b"]), 0, 2)
     plain = batch(["x"], None)
     first, second = (with_identity_of(plain, given_batch, "bolt", "default", at) for at in (0, 1))

@@ -243,7 +243,7 @@ class Mutable:
      Mutable(1), len, int, Decimal("sNaN"), iter([1])],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_has_no_stable_hash_is_refused_wherever_it_is(value: Any) -> None:
+def test_a_value_without_a_stable_hash_is_refused_at_any_depth(value: Any) -> None:
     for key in ((value,), ("a", (1, value)), (Customer("b", value),)):
         with pytest.raises(UnhashableKeyError) as caught:
             stable_hash(key)

@@ -79,7 +79,7 @@ def test_a_jump_of_the_stream_clock_is_accepted_in_steps() -> None:
     assert made.ms == 107
 
 
-def test_rows_whose_order_is_not_known_are_not_behind_each_other() -> None:
+def test_rows_of_unknown_order_are_not_late_for_each_other() -> None:
     made = clock(Tumbling(10))
     made.observe_unordered([50, 1])
     assert made.due_watermark(0) == 50

@@ -32,9 +32,7 @@ def memory(limit: int) -> tuple[KeyMemory, Computed]:
 
 
 @given(st.lists(st.lists(keys, max_size=20), max_size=20), st.integers(1, 12))
-def test_what_is_found_is_a_function_of_the_key_however_little_is_remembered(
-    batches: list[list[Any]], limit: int
-) -> None:
+def test_the_found_value_depends_on_the_key_only(batches: list[list[Any]], limit: int) -> None:
     found, _ = memory(limit)
     for batch in batches:
         assert found.find(batch) == [value_hash(key) % 7 for key in batch]
@@ -57,7 +55,7 @@ def test_a_key_is_computed_once_while_the_memory_is_not_full() -> None:
     assert computed.count == 500
 
 
-def test_what_is_used_often_survives_what_is_used_once() -> None:
+def test_keys_that_are_used_often_survive_keys_that_are_used_once() -> None:
     found, computed = memory(200)
     often = [f"often{i}" for i in range(50)]
     for number in range(2000):
@@ -84,7 +82,7 @@ def test_keys_that_do_not_come_back_are_soon_not_remembered_and_tried_again_late
     assert len(found) == 70, "it tries again"
 
 
-def test_what_comes_back_is_remembered_after_a_time_of_keys_that_did_not() -> None:
+def test_recurring_keys_are_remembered_after_many_keys_that_did_not_recur() -> None:
     found, computed = memory(100)
     for number in range(5000):
         found.find([f"once{number}"])

@@ -36,7 +36,7 @@ def test_one_slow_target_does_not_decide_for_all_of_them() -> None:
 
 
 @given(targets.filter(lambda found: len(found) > 1), st.integers(2, 30), batch_sizes, st.integers(0, 99))
-def test_it_is_exactly_even_over_rounds_of_pieces_however_batches_are_cut(
+def test_pieces_are_dealt_evenly_for_any_sizes_of_batches(
     targets: list[int], size: int, sizes: list[int], seed: int
 ) -> None:
     grouping = measured(prepare(ShuffleGrouping(), targets, seed=seed), 0.001 / (size + 0.5))

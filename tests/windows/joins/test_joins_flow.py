@@ -145,7 +145,7 @@ async def test_sessions_of_a_key_are_joined(seed: int, tasks: int) -> None:
     assert (done.acked, done.failed) == (40, 0)
 
 
-async def test_rows_whose_key_equals_nothing_are_in_sessions_too() -> None:
+async def test_sessions_include_rows_with_keys_that_equal_no_other() -> None:
     bolt = JoinBolt("orders", "user", Session(MINUTE), timestamp="at").full_join("clicks", "user").select("id, url")
     orders = [(1, None, 1_000), (2, float("nan"), 2_000), (3, "ann", 3_000)]
     clicks = [(None, "/a", 1_000), ("ann", "/b", 63_000), (float("nan"), "/c", 500_000)]
