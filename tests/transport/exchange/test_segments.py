@@ -24,7 +24,7 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.exchange.segments import MAX_ROW_BYTES
 
-from ..test_values import types, values
+from ..codec.test_values import types, values
 
 WORDS = Origin("split", 3, "default", Fields("word"))
 PAIRS = Origin("count", 4, "totals", Fields("word", "count"))

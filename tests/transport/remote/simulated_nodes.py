@@ -13,7 +13,7 @@ from aiostorm.testing.simulation import world_loop
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, PeerLostError, SequenceLimits
 
-from ..simulated import HEALED_S, Town
+from ..link.simulated import HEALED_S, Town
 
 
 class Listener(Actor):

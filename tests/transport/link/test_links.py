@@ -27,7 +27,7 @@ from aiostorm.transport import (
 from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, decode
 from aiostorm.transport.link.pending_connections import MAX_PENDING
 
-from .parts import SMALL, MemoryNetwork, Process
+from ..parts import SMALL, MemoryNetwork, Process
 
 
 class Pair:

@@ -8,7 +8,7 @@ from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Links, PeerStarted, SequenceLimits
 
-from ..simulation.worlds import in_world
+from ...simulation.worlds import in_world
 
 
 class Numbers:

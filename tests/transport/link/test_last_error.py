@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiostorm.testing import SimClock
 
-from .parts import MemoryNetwork, Process
+from ..parts import MemoryNetwork, Process
 from .test_links import paired
 
 

@@ -12,7 +12,7 @@ from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Link, Links
 
-from ..simulation.worlds import in_world
+from ...simulation.worlds import in_world
 
 RATE_BYTES_S = 30_000.0
 VALUE = bytes(range(250)) * 800  # 200 kB: 6.7 s of the line, and a silent peer is dead after 3 s

@@ -22,7 +22,7 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.link.headers import VERSION, LinkHello
 
-from .parts import MemoryNetwork, SeededRng
+from ..parts import MemoryNetwork, SeededRng
 
 OURS = Credentials("storm-1", Secret(bytes(range(32))))
 

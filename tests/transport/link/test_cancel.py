@@ -8,7 +8,7 @@ import pytest
 
 from aiostorm.testing import SimClock
 
-from .parts import MemoryNetwork, Process
+from ..parts import MemoryNetwork, Process
 
 
 class MineError(Exception):
