@@ -148,7 +148,7 @@ def test_members_with_the_same_hash_are_refused() -> None:
     ],
     ids=bytes.hex,
 )  # fmt: skip
-def test_what_is_not_quite_right_is_refused(frame: bytes) -> None:
+def test_almost_valid_bytes_are_refused(frame: bytes) -> None:
     with pytest.raises(UnreadableError):
         unpack_value(frame)
 

@@ -26,7 +26,7 @@ def test_sizes_and_batches_are_looked_for_without_it() -> None:
     assert not has_batches(["no batch", 1])
 
 
-def test_what_cannot_be_sent_is_still_refused_by_its_type() -> None:
+def test_an_unsendable_value_is_still_refused_by_its_type() -> None:
     with pytest.raises(UnsendableError, match="object"):
         pack_value(object())
 

@@ -97,7 +97,7 @@ def extension(code: int, *parts: Any) -> bytes:
     return packed
 
 
-def test_it_is_what_users_import() -> None:
+def test_aiostorm_exports_register_record_and_its_error() -> None:
     assert aiostorm.register_record is register_record
     assert aiostorm.UnsendableError is UnsendableError
 
@@ -160,7 +160,7 @@ def test_a_name_is_one_class() -> None:
             register_record(Point, name=name)
 
 
-def test_what_cannot_be_registered_is_said() -> None:
+def test_the_error_of_an_unregistrable_class_has_the_reason() -> None:
     @dataclass
     class WithInitVar:
         a: InitVar[int]

@@ -107,7 +107,7 @@ def test_so_is_a_message(kind: str) -> None:
         pack_value(LARGE[kind]())
 
 
-def test_what_goes_in_pieces_may_be_larger() -> None:
+def test_a_value_that_is_sent_in_pieces_may_be_larger() -> None:
     large = {"rows": list(range(MAX_ITEMS + 1)), "text": "a" * 3_000_000}
     assert len(pack_value(large, 10 * MAX_ITEMS)) > 3_000_000
     with pytest.raises(UnsendableError):

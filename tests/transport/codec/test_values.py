@@ -67,7 +67,7 @@ def types(value: Any) -> Any:
 
 
 @given(value=values)
-def test_what_goes_in_comes_out(value: Any) -> None:
+def test_an_unpacked_value_equals_the_packed_one(value: Any) -> None:
     found = unpack_value(pack_value(value))
     assert found == value
     assert types(found) == types(value)
@@ -95,7 +95,7 @@ def test_edges(value: Any) -> None:
     assert getattr(found, "fold", 0) == getattr(value, "fold", 0)
 
 
-def test_what_is_not_a_number_comes_as_what_it_was() -> None:
+def test_nan_values_are_kept() -> None:
     assert math.isnan(unpack_value(pack_value(math.nan)))
     assert str(unpack_value(pack_value(Decimal("sNaN12")))) == "sNaN12"
 
@@ -146,7 +146,7 @@ class Text(str):
         ),
     ],
 )
-def test_what_cannot_be_sent_is_said(value: Any, message: str) -> None:
+def test_the_error_of_an_unsendable_value_has_the_reason(value: Any, message: str) -> None:
     with pytest.raises(UnsendableError, match=message):
         pack_value(value)
 
@@ -173,7 +173,7 @@ def test_values_are_at_most_32_deep_both_ways(wrap: Any) -> None:
         unpack_value(b"\x91" + pack_value(deep))
 
 
-def test_what_holds_itself_is_too_deep() -> None:
+def test_a_value_that_contains_itself_is_too_deep() -> None:
     circle: list[Any] = []
     circle.append(circle)
     with pytest.raises(UnsendableError, match="or it holds itself"):

@@ -74,7 +74,7 @@ def test_scalars_come_as_they_were(scalar: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_is_of_no_plain_dtype_cannot_be_sent(value: Any) -> None:
+def test_an_array_without_a_plain_dtype_cannot_be_sent(value: Any) -> None:
     with pytest.raises(UnsendableError):
         pack_value(value)
 

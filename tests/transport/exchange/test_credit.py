@@ -61,7 +61,7 @@ class Sender:
     restarts=st.sets(st.integers(0, 300), max_size=3),
 )
 @settings(max_examples=60)
-def test_what_is_buffered_is_bounded_and_all_is_sent(
+def test_buffered_tuples_are_bounded_and_all_are_sent(
     capacity: int, senders: int, largest: int, seed: int, restarts: set[int]
 ) -> None:
     chance = random.Random(seed)

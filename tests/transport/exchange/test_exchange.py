@@ -134,7 +134,7 @@ async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared(
     assert b.exchange.received == {"a": 2}
 
 
-async def test_it_does_not_matter_which_worker_begins() -> None:
+async def test_either_worker_may_begin() -> None:
     for order in ("ab", "ba"):
         a, b = pair()
         workers = {"a": a, "b": b}
@@ -186,7 +186,7 @@ async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, sent_s: 
     assert a.exchange.inboxes[4].row_s == 0.0
 
 
-async def test_what_a_task_wants_in_its_mailbox_bounds_what_is_on_its_way_to_it() -> None:
+async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> None:
     a, b = pair(1024)
     box = b.mailboxes[3]
     a.exchange.begin(), b.exchange.begin()
@@ -356,7 +356,7 @@ async def test_a_new_incarnation_implies_that_the_previous_one_has_died() -> Non
     assert a.lost == ["b"]
 
 
-async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> None:
+async def test_buffered_tuples_of_an_incarnation_reduce_the_credit_of_the_next() -> None:
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     sender = Sender(a, 1, 3)
@@ -375,7 +375,7 @@ async def test_what_is_buffered_of_an_incarnation_counts_against_the_next() -> N
     assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].credit.buffered <= 2 * CAPACITY
 
 
-async def test_what_is_buffered_of_an_incarnation_is_not_counted_for_the_next() -> None:
+async def test_buffered_tuples_of_an_incarnation_are_not_counted_as_the_next_ones() -> None:
     # They would never agree again on what they have sent each other, and neither would ever be idle.
     a, b = pair(capacity=2)
     a.exchange.begin(), b.exchange.begin()

@@ -86,7 +86,7 @@ def segments(draw: st.DrawFn) -> Segment:
 
 @settings(max_examples=40)
 @given(given_=st.lists(segments(), max_size=3))
-def test_what_is_sent_comes(given_: list[Segment]) -> None:
+def test_unpacked_segments_equal_the_packed_ones(given_: list[Segment]) -> None:
     assert [shown(segment) for segment in sent(*given_)] == [shown(segment) for segment in given_]
 
 
@@ -140,7 +140,7 @@ def test_pieces_are_the_items_again(sizes: list[int], bare: bool, marked: str) -
         assert [len(part) for _, part in pieces] == [len(piece) for piece, _ in pieces]
 
 
-def test_what_is_small_is_one_piece_and_many_rows_are_several() -> None:
+def test_few_bytes_are_one_piece_and_many_are_several() -> None:
     assert len(split_items(WORDS, ["word"] * 1000)) == 1
     pieces = split_items(WORDS, [1] * 20_000)
     assert [len(piece) for piece, _ in pieces] == [6667, 6667, 6666]
@@ -245,13 +245,13 @@ def test_the_examples_are_good_but_for_what_is_changed() -> None:
         [5, "beats", 0, 0, None, 100_000, []],
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_whole(segment: Any) -> None:
+def test_one_malformed_segment_refuses_the_frame(segment: Any) -> None:
     with pytest.raises(UnreadableError):
         unpack_segments(msgpack.packb([GOOD, segment]), origin_of)
 
 
 @pytest.mark.parametrize("body", [b"", b"\x90\x00", b"\x80", b"\x01", b"\x91\x91" * 9, b"\xdd\xff\xff\xff\xff"])
-def test_what_is_no_body_is_refused(body: bytes) -> None:
+def test_a_malformed_body_is_refused(body: bytes) -> None:
     with pytest.raises(UnreadableError):
         unpack_segments(body, origin_of)
 

@@ -21,7 +21,7 @@ async def test_no_listener_or_no_answer(sim_clock: SimClock) -> None:
         link.abort()
 
 
-async def test_what_ended_the_last_connection(sim_clock: SimClock) -> None:
+async def test_the_last_error_is_why_the_last_connection_ended(sim_clock: SimClock) -> None:
     async with paired() as pair:
         await sim_clock.run_until(lambda: pair.ab.established and pair.ba.established)
         assert pair.ab.last_error == pair.ba.last_error == ""

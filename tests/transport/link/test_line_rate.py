@@ -28,7 +28,7 @@ def test_a_frame_takes_about_a_second(rate: float) -> None:
 
 
 @given(before=rates, after=rates)
-def test_it_follows_a_line_that_changes(before: float, after: float) -> None:
+def test_the_frame_size_follows_a_line_that_changes(before: float, after: float) -> None:
     line = LineRate()
     carry(line, before, 20)
     carry(line, after, 20)

@@ -161,7 +161,7 @@ async def test_a_peer_that_is_cut_off_is_given_up_after_three_seconds_and_nothin
         await sim_clock.run_until(lambda: pair.b.got == [b"before", b"during"] and pair.a.got == [b"during"])
 
 
-async def test_of_two_connections_the_later_one_counts(sim_clock: SimClock) -> None:
+async def test_the_later_of_two_connections_counts(sim_clock: SimClock) -> None:
     async with paired() as pair:
         await sim_clock.advance(1)
         # The dialler has lost its connection; the side that is dialled has not noticed.

@@ -22,7 +22,7 @@ def put_together(assembler: PartAssembler, parts: list[PayloadPart]) -> list[byt
 
 
 @given(payload=payloads, lane=lanes, sizes=st.lists(st.integers(1, 500), min_size=1))
-def test_what_is_cut_anywhere_is_put_together_again(payload: bytes, lane: Lane, sizes: list[int]) -> None:
+def test_parts_of_any_sizes_are_assembled_again(payload: bytes, lane: Lane, sizes: list[int]) -> None:
     cutter, assembler, parts = PayloadSplitter(), PartAssembler(len(payload)), []
     cutter.begin(lane, payload)
     for i in range(len(payload)):
@@ -90,7 +90,7 @@ def test_no_noise_makes_more_be_kept_than_one_payload_of_each_lane(parts: list[P
         (PayloadPart(Lane.URGENT, 0, 0, b""), "not the next part"),
     ],
 )
-def test_what_is_no_next_part_is_refused_before_anything_is_kept(part: PayloadPart, what: str) -> None:
+def test_a_wrong_next_part_is_refused_before_anything_is_kept(part: PayloadPart, what: str) -> None:
     assembler = PartAssembler(100)
     assembler.add(PayloadPart(Lane.ORDINARY, 10, 0, b"ab"))
     with pytest.raises(ProtocolError, match=what):

@@ -77,7 +77,7 @@ async def test_a_pulse_needs_the_authenticated_name(name: str, sim_clock: SimClo
 @pytest.mark.parametrize(
     "frame", [b"", bytes([VERSION, 5]), encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"]
 )
-async def test_what_is_no_pulse_is_shown_out(frame: bytes, sim_clock: SimClock) -> None:
+async def test_a_connection_with_another_frame_than_a_pulse_is_closed(frame: bytes, sim_clock: SimClock) -> None:
     memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
     async with host(memory.seen_by("b"), received, sim_clock) as links:
         await links.listen("b")

@@ -51,7 +51,7 @@ def test_control_goes_first_and_sources_take_turns() -> None:
     assert send_queue.is_empty
 
 
-def test_what_is_announced_twice_is_asked_once() -> None:
+def test_a_source_that_is_announced_twice_is_asked_once() -> None:
     send_queue, pile = SendQueue(), Pile(b"1")
     for _ in range(3):
         send_queue.ready(pile)
@@ -69,7 +69,7 @@ def test_control_that_comes_meanwhile_overtakes_data() -> None:
     assert everything(send_queue) == [b"c", b"d2"]
 
 
-def test_what_is_ready_goes_together_and_what_is_large_alone() -> None:
+def test_small_payloads_are_bundled_and_large_ones_are_sent_alone() -> None:
     send_queue = SendQueue()
     for size in (10, 20, 100_000, 30, 40):
         send_queue.post(bytes(size))
@@ -83,7 +83,7 @@ def test_what_is_ready_goes_together_and_what_is_large_alone() -> None:
 @pytest.mark.parametrize(
     "noise", [b"\xc0", b"\x91\x01", b"\x91\xc4\x01\x04", b"\x91\xc4\x05\x05\0\0\0\0", b"\x92\xc4\x05\x04\0\0\0\0"]
 )
-def test_what_is_no_bundle_is_refused(noise: bytes) -> None:
+def test_a_malformed_bundle_is_refused(noise: bytes) -> None:
     with pytest.raises(ProtocolError):
         list(unpack_all(pack_payload(PayloadKind.BUNDLE, 0, noise)))
 
@@ -109,7 +109,7 @@ def test_noise_is_no_payload(noise: bytes) -> None:
         unpack_payload(noise)
 
 
-def test_what_waits_for_the_next_bundle_is_not_for_the_next_incarnation() -> None:
+def test_a_payload_waiting_for_a_bundle_is_not_sent_to_the_next_incarnation() -> None:
     send_queue = SendQueue()
     pile = Pile(b"\x01small", b"\x01large" + bytes(2 * BUNDLE_BYTES), b"\x01next")
     send_queue.ready(pile)

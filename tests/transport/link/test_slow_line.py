@@ -137,7 +137,7 @@ class Mixed:
         self.world.call_at(self.world.now_s + 0.5, self.say)
 
 
-def test_what_is_urgent_goes_between_the_parts_of_a_large_value() -> None:
+def test_urgent_payloads_go_between_the_parts_of_a_large_value() -> None:
     waited_s: list[float] = []
     came: list[bytes] = []
 

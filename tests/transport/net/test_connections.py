@@ -245,7 +245,7 @@ async def test_two_hundred_connections_leave_nothing(pair: Pair) -> None:
     assert counts[0] == counts[1]
 
 
-async def test_it_is_used_as_a_context_manager() -> None:
+async def test_a_network_is_used_as_a_context_manager() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         await SocketNetwork().connect("127.0.0.1:1")
 

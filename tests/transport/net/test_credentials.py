@@ -81,7 +81,7 @@ def test_a_file_that_is_not_there_or_is_none(tmp_path: Path) -> None:
         b"demo.canarycanarycanarycanarycanarycanarycanaryca\ndemo.canary",
     ],
 )
-def test_what_makes_no_sense_is_refused_and_not_shown(line: bytes, tmp_path: Path) -> None:
+def test_malformed_credentials_are_refused_and_not_shown(line: bytes, tmp_path: Path) -> None:
     for read in (
         lambda: Credentials.from_bytes(line),
         lambda: Credentials.from_file(private(tmp_path / "token", line)),

@@ -165,7 +165,7 @@ async def test_a_connection_closed_before_it_was_accepted_is_not_logged(
 
 
 @sockets
-async def test_what_is_too_long_or_too_slow_is_cut_off() -> None:
+async def test_a_request_that_is_too_long_or_too_slow_is_cut_off() -> None:
     async with listening_at(authenticate_within_s=0.3) as at:
         for said in (
             b"G",
@@ -223,7 +223,7 @@ BAD_FRAMES = {
 
 @sockets
 @pytest.mark.parametrize("what", BAD_FRAMES)
-async def test_what_is_no_frame_of_ours_ends_the_connection(what: str) -> None:
+async def test_an_invalid_frame_ends_the_connection(what: str) -> None:
     async with listening_at() as at:
         reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
         writer.write(request(at.port))
@@ -348,7 +348,7 @@ OPEN = [
 ]
 
 
-def test_what_may_be_listened_at() -> None:
+def test_addresses_at_which_a_process_may_listen() -> None:
     check_exposure(FREE, tls=False, token=False)
     for address in OPEN:
         for tls, token, missing in ((False, False, "TLS and a token"), (True, False, "a token"), (False, True, "TLS")):
@@ -365,7 +365,7 @@ def test_what_may_be_listened_at() -> None:
         *("a b:1", "unix:a", "unix:", "unix:/a\0b", "a/b:1", "a@b:1", "ä:1", "a:000001", "[::1%]:1", "http://a:1"),
     ],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_an_invalid_address_is_an_error(text: str) -> None:
     with pytest.raises(NetworkError):
         parse_address(text)
 

@@ -167,7 +167,7 @@ WRONG: dict[str, Callable[[Ministry], tuple[Security, Security]]] = {
 
 @sockets
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_what_is_wrong_is_refused(ministry: Ministry, wrong: str) -> None:
+async def test_wrong_certificates_are_refused(ministry: Ministry, wrong: str) -> None:
     ours, theirs = WRONG[wrong](ministry)
     async with serving(theirs) as server, open_network("client", ours) as network:
         with pytest.raises(NetworkError):

@@ -278,7 +278,7 @@ async def test_a_frame_that_arrives_slowly_is_progress_at_each_byte(short_path: 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_sent_before_close_arrives_although_the_closer_was_sent_to(short_path: Path) -> None:
+async def test_frames_sent_before_close_arrive_although_the_peer_was_sending(short_path: Path) -> None:
     async with serving(short_path) as server, UnixNetwork() as network:
         near = await network.connect(server.address)
         far = await server.connection()

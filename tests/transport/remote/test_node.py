@@ -130,7 +130,7 @@ async def test_a_peer_that_sends_garbage_is_lost_and_the_others_are_not(
             await c.end()
 
 
-async def test_what_was_taken_and_never_sent_is_garbage(sim_clock: SimClock) -> None:
+async def test_a_report_of_more_messages_taken_than_sent_closes_the_link(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         b.spawn(Echo, "echo")
         await a.node.ref("b", "echo").ask("?")

@@ -8,7 +8,7 @@ from .simulated_nodes import live
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_refs_promise_holds_whatever_happens(seed: int) -> None:
+def test_remote_refs_keep_their_promises_under_any_faults(seed: int) -> None:
     happened, answered = live(seed)
     assert happened["tell"] > 300
     assert answered["answer"] > 100

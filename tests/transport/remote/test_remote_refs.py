@@ -385,7 +385,7 @@ class Giver(Actor):
         return None
 
 
-async def test_what_is_offered_to_some_is_found_by_no_other(sim_clock: SimClock) -> None:
+async def test_an_actor_offered_to_some_peers_is_not_found_by_others(sim_clock: SimClock) -> None:
     async with two() as (a, b):
         secret = b.system.spawn(Echo, "secret")
         b.node.offer("secret", secret, to=("c",))
