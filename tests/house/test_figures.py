@@ -10,7 +10,7 @@ from .figures import depth, glossary_words, main, measure
 from .source import read
 
 
-def test_what_is_counted() -> None:
+def test_the_figures_of_a_small_package() -> None:
     figures = measure(
         {
             "p.__init__": "from .a import f\n",

@@ -195,7 +195,7 @@ async def test_stall_detection_is_off_in_virtual_time() -> None:
 
 
 @pytest.mark.sockets
-async def test_it_is_started_once() -> None:
+async def test_a_watch_is_started_once() -> None:
     watch = StallWatch(1, pytest.fail)
     watch.start()
     with pytest.raises(RuntimeError, match="make another one"):

@@ -27,7 +27,7 @@ def test_a_narrow_path_takes_time_for_each_byte_and_shows_the_bytes_that_have_ar
     pair_test(work)
 
 
-def test_what_is_on_a_narrow_path_arrives_sooner_once_it_is_wider() -> None:
+def test_bytes_on_a_narrow_path_arrive_sooner_once_it_is_wider() -> None:
     async def work(pair: Pair) -> None:
         path = pair.world.switch.path("a", "b")
         path.narrowed_bytes_s = 1_000.0

@@ -240,7 +240,7 @@ def test_partitions_of_the_same_numbers_are_given_to_a_function(spark: Any) -> N
     in_thread(work)
 
 
-def test_what_is_chosen_for_the_user() -> None:
+def test_the_defaults_depend_on_the_other_options() -> None:
     def adaptive(**given: Any) -> bool:
         return SparkBatchSpout(sql="select 1 a", fields="a", **given)._source.adaptive
 

@@ -124,7 +124,7 @@ async def test_a_row_bolt_sees_tuples(spark: Any) -> None:
     assert sorted(bolt.rows) == [(n, str(n), n * 2) for n in range(300)]
 
 
-async def test_what_fails_is_emitted_again(spark: Any) -> None:
+async def test_failed_chunks_are_emitted_again(spark: Any) -> None:
     bolt = Chunks(fail_first=2)
     metrics = await finished(counting(SparkBatchSpout(await ids(spark, 1_000, 2), chunk_rows=250), bolt))
     assert sorted(bolt.ids) == list(range(1_000))
@@ -223,7 +223,7 @@ async def test_a_function_sql_and_a_path_are_sources_as_well(spark: Any, tmp_pat
         ({"source": lambda session: 3, "fields": "a"}, "not a DataFrame"),
     ],
 )
-async def test_what_must_be_mended_fails_at_once(spark: Any, given: dict[str, Any], says: str) -> None:
+async def test_an_error_that_the_user_must_mend_fails_at_once(spark: Any, given: dict[str, Any], says: str) -> None:
     async with LocalCluster() as cluster:
         with pytest.raises(TopologyFailedError, match="given up") as caught:
             async with asyncio.timeout(30):

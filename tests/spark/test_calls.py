@@ -30,7 +30,7 @@ async def test_a_call_returns_and_raises_what_the_function_does(calls: SparkCall
     assert await calls.run(lambda: threading.current_thread().name) == "test-1"
 
 
-async def test_what_ends_a_thread_or_a_future_comes_as_an_error(calls: SparkCalls):
+async def test_exceptions_that_end_a_thread_or_a_future_are_raised_to_the_caller(calls: SparkCalls):
     with pytest.raises(RuntimeError, match="StopIteration"):
         await calls.run(next, iter(()))
     with pytest.raises(asyncio.CancelledError):

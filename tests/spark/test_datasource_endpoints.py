@@ -27,7 +27,7 @@ def test_tasks_are_found_in_their_order_and_leave(tmp_path: Path) -> None:
     assert os.stat(folder).st_mode & 0o777 == 0o700
 
 
-def test_what_another_process_wrote_stays(tmp_path: Path) -> None:
+def test_a_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     place = endpoints.announce(str(tmp_path), Endpoint("in", 0, 1, "127.0.0.1:1"))
     file = Path(place)

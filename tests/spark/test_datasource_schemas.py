@@ -49,7 +49,7 @@ def test_an_identity_is_metadata() -> None:
     assert schemas.named(one, "w/7/3", -1).schema.metadata[b"aiostorm.chunk"] == b"w/7/3"
 
 
-def test_what_is_too_large_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_too_large_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiostorm.spark.datasource.chunks.MAX_CHUNK_BYTES", 1000)
     whole = pa.record_batch({"a": list(range(1000))})
     parts = list(cut(whole))

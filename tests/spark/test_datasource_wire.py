@@ -52,7 +52,7 @@ def test_a_message_comes_as_it_was(message: wire.Message) -> None:
         wire.pack(wire.ClientHello(1, "x", b"y" * wire.MAX_MESSAGE_BYTES)),
     ],
 )
-def test_what_is_none_is_refused(frame: bytes) -> None:
+def test_a_malformed_frame_is_refused(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
         wire.unpack(frame)
 

@@ -79,7 +79,7 @@ async def test_a_chunk_that_is_replayed_is_kept_once(tmp_path: Path, kept_on: st
             assert sorted(await reader.fetch(kept.log, 0, 5)) == list(range(50))
 
 
-async def test_what_comes_out_is_read_and_goes(tmp_path: Path) -> None:
+async def test_results_are_read_and_removed_after_the_commit(tmp_path: Path) -> None:
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress)), Reader(tmp_path / "out") as reader:
@@ -235,7 +235,7 @@ async def test_a_topology_with_a_full_log_can_be_killed(tmp_path: Path) -> None:
             await writing
 
 
-async def test_what_no_reader_says_ends_its_line(tmp_path: Path) -> None:
+async def test_an_invalid_message_of_a_reader_ends_its_connection(tmp_path: Path) -> None:
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     async with running(topology(Table(), spout, egress=egress)):

@@ -14,7 +14,7 @@ def log(
     return EgressLog("log", consumers, max_rows=rows, max_bytes=size_bytes, forgets=forgets)
 
 
-def test_it_is_full_until_something_is_committed() -> None:
+def test_a_log_is_full_until_a_chunk_is_committed() -> None:
     kept = log(rows=20)
     assert [kept.add(ChunkInfo(10, 1)), kept.add(ChunkInfo(10, 1))] == [0, 1]
     assert not kept.has_capacity(ChunkInfo(1, 1))
@@ -39,7 +39,7 @@ def test_a_chunk_with_a_name_is_known_also_when_it_is_kept_no_more() -> None:
     assert again.has("x")
 
 
-def test_what_is_larger_than_all_goes_alone() -> None:
+def test_a_chunk_larger_than_the_log_is_kept_alone() -> None:
     kept = log(size_bytes=10)
     assert kept.has_capacity(ChunkInfo(1, 1000))
     kept.add(ChunkInfo(1, 1000))
@@ -77,7 +77,7 @@ def test_a_look_has_limits_and_gives_one_at_least() -> None:
     assert kept.upto(3) == 3
 
 
-def test_what_cannot_be_had_has_a_reason() -> None:
+def test_the_error_of_an_unavailable_chunk_has_the_reason() -> None:
     kept = log(rows=10)
     kept.add(ChunkInfo(10, 1))
     kept.trim("a", 1)

@@ -207,7 +207,7 @@ def test_without_a_place_for_a_token_it_is_no_spout() -> None:
         SparkIngressSpout(FIELDS)
 
 
-async def test_what_no_writer_says_ends_its_line_only(tmp_path: Path) -> None:
+async def test_an_invalid_message_of_a_writer_ends_its_connection_only(tmp_path: Path) -> None:
     table = Table()
     async with running(topology(table, SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in")))):
         where = into(tmp_path / "in")

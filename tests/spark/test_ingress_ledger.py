@@ -83,7 +83,7 @@ def test_other_contents_under_one_identity_are_refused() -> None:
     assert ledger.offer("b", 2, asked(digest=b"b"))[0].kind is ActionKind.FAILED
 
 
-def test_what_fails_is_retried_and_then_reported() -> None:
+def test_a_failed_batch_is_retried_and_then_reported() -> None:
     ledger = IngressLedger(max_bytes=MAX_BYTES, retries=1)
     flown(ledger)
     assert kinds(ledger.failed("w/0/0", "no")) == [(ActionKind.AGAIN, None, 0)]

@@ -60,7 +60,7 @@ def test_windows_that_would_lose_rows_are_refused(spout: Any, what: str) -> None
     "spout",
     [batch(), batch(progress="/p", lossy_windows=True), stream(lossy_windows=True), ingress(lossy_windows=True)],
 )
-def test_what_loses_nothing_or_is_accepted_is_built(spout: Any) -> None:
+def test_windows_that_lose_nothing_or_may_lose_rows_are_built(spout: Any) -> None:
     assert built(spout, WindowedBolt(Tumbling(1_000), Count(), timestamp="at"))
 
 

@@ -109,7 +109,7 @@ def test_a_source_that_died_is_read_again_without_emitting_what_is_open_or_acked
     assert read(machine, 0, 5) == [3, 4]
 
 
-def test_what_was_acked_is_compared_when_it_comes_again() -> None:
+def test_an_acked_chunk_is_compared_when_it_is_read_again() -> None:
     before = Partitions(1)
     before.claim_next(1)
     for n in range(30):
@@ -149,7 +149,7 @@ def test_a_chunk_that_is_given_up_ends_this_run_and_comes_again_in_the_next() ->
     assert after.is_settled
 
 
-def test_what_is_known_is_compared_before_anything_new_is_taken() -> None:
+def test_known_partitions_are_compared_before_new_ones_are_claimed() -> None:
     before = Partitions(4)
     before.claim_next(4)
     assert before.chunk(2, 0, digest(2, 0), 10)

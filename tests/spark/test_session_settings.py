@@ -45,7 +45,7 @@ def test_contradicting_settings_are_refused() -> None:
     assert merged_settings(changeable, {})[0] == {"spark.sql.shuffle.partitions": "2"}
 
 
-def test_it_holds_in_this_process_and_in_those_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overriding_settings_hold_in_this_process_and_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "")
     assert overriding_settings() == {}
     override_settings({"spark.a": "1"})

@@ -156,7 +156,7 @@ def test_a_batch_that_comes_again_and_differs_is_an_error(data: Data, draw: Any)
 
 
 @given(DATA, st.integers(0, 9))
-def test_what_was_seen_in_any_of_several_tries_is_remembered(data: Data, seen: int) -> None:
+def test_the_chunks_of_every_attempt_are_remembered(data: Data, seen: int) -> None:
     batches = StreamBatches("s", ATTEMPTS)
     chunks = [(partition, chunk) for partition, digests in data.items() for chunk in range(len(digests))]
     first = batches.begin(0)

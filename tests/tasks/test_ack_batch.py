@@ -36,7 +36,7 @@ def sent_to(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
     return found
 
 
-async def test_of_a_root_with_an_open_segment_nothing_is_sent_before_that_is_done() -> None:
+async def test_reports_about_a_root_wait_for_its_open_segment() -> None:
     books, box = ack_batch()
     open_one, other = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1]), Segment(ORIGIN, [3], root=8, edge=200)
     books.withhold(open_one)

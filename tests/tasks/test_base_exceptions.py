@@ -220,7 +220,7 @@ def caught(act: Callable[[], object]) -> BaseException:
     return raised.value
 
 
-def test_what_a_signal_handler_raises_is_of_the_program() -> None:
+def test_an_exception_of_a_signal_handler_belongs_to_the_program() -> None:
     before = signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))
     try:
         assert is_of_program(caught(lambda: signal.raise_signal(signal.SIGUSR1)))
@@ -233,5 +233,5 @@ def test_what_a_signal_handler_raises_is_of_the_program() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_it_says_what_it_was() -> None:
+def test_the_error_names_what_user_code_raised() -> None:
     assert str(UserExitError(SystemExit(3))) == "user code raised SystemExit(3), which does not end a process here"

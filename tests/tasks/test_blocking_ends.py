@@ -43,7 +43,7 @@ class Receive(BasicBolt):
         self.outcomes.append(tup["said"])
 
 
-async def test_what_it_emits_and_acks_when_it_ends_is_received():
+async def test_emits_and_acks_of_the_end_are_received():
     spout, receive = Numbers(3), Receive()
     async with LocalCluster() as cluster:
         running = await cluster.submit(

@@ -43,7 +43,7 @@ class Takes(Spout):
 
 
 @pytest.mark.sockets
-async def test_what_a_blocking_spout_emits_is_sent_though_its_next_call_blocks() -> None:
+async def test_emits_of_a_blocking_spout_are_sent_while_its_next_call_blocks() -> None:
     """In real time: the thread waits in the second call; the first tuple must not wait with it."""
     items: queue.Queue[int] = queue.Queue()
 
@@ -109,7 +109,7 @@ async def test_a_blocking_spout_that_waits_is_idle_after_a_while() -> None:
 
 
 @pytest.mark.sockets
-async def test_what_is_settled_at_once_is_counted_while_the_thread_blocks() -> None:
+async def test_messages_settled_at_once_are_counted_while_the_thread_blocks() -> None:
     items: queue.Queue[int] = queue.Queue()
     async with LocalCluster() as cluster:
         sink = Recorder()
@@ -153,7 +153,7 @@ async def test_the_limit_is_looked_at_between_two_calls(local_cluster: LocalClus
 
 
 @pytest.mark.sockets
-async def test_what_the_last_call_emits_is_sent_though_the_spout_is_stopping() -> None:
+async def test_emits_of_the_last_call_are_sent_while_the_spout_stops() -> None:
     """The thread cannot be interrupted: the stop waits for it, and takes what it still emits, untracked tuples too."""
     items: queue.Queue[int] = queue.Queue()
     async with LocalCluster() as cluster:

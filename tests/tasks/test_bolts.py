@@ -290,7 +290,7 @@ async def test_an_execute_that_is_cancelled_by_what_it_awaits_fails_its_tuple(lo
         assert running.metrics()["bolt"].restarts == (1 if name == "rich" else 0)
 
 
-async def test_what_was_emitted_before_a_suspension_is_sent_meanwhile(local_cluster: LocalCluster) -> None:
+async def test_tuples_emitted_before_a_suspension_are_sent_meanwhile(local_cluster: LocalCluster) -> None:
     for name, anchored in (("basic", False), ("rich", True)):
         gate, sink, source = Gate(), Recorder(), FixedSpout(rows([1]), "n")
 

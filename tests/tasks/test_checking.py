@@ -60,7 +60,7 @@ async def test_a_value_that_cannot_be_sent_is_named(
     assert "Point cannot be sent to another process" in report.error
 
 
-async def test_what_comes_is_what_would_come_on_a_worker(local_cluster: LocalCluster) -> None:
+async def test_a_checked_value_arrives_as_it_would_on_a_worker(local_cluster: LocalCluster) -> None:
     sink = Recorder()
     sent = {"a": [1, (2, "b")]}
     running = await local_cluster.submit("t", made(FixedSpout([(sent,)], "value"), sink), CHECKED)
@@ -70,7 +70,7 @@ async def test_what_comes_is_what_would_come_on_a_worker(local_cluster: LocalClu
     assert came is not sent, "two bolts that change it do not see each other's"
 
 
-async def test_it_can_be_left_out(local_cluster: LocalCluster) -> None:
+async def test_the_check_is_optional(local_cluster: LocalCluster) -> None:
     sink = Recorder()
     running = await local_cluster.submit("t", made(FixedSpout([(Point(),)], "n"), sink))
     await running.wait_finished()

@@ -58,7 +58,7 @@ async def test_every_collector_emits_columns(component: Any, times: int) -> None
         ("a row", "emit_arrow takes a RecordBatch"),
     ],
 )
-async def test_what_does_not_fit_fails_the_tuple(value: Any, message: str) -> None:
+async def test_columns_that_do_not_fit_fail_the_tuple(value: Any, message: str) -> None:
     async with bolt_harness(Basic, fields="value") as harness:
         await harness.execute(value)
         assert len(harness.failed) == 1

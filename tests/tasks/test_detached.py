@@ -133,7 +133,7 @@ async def test_the_edge_and_the_sub_trees_are_sent_in_one_message() -> None:
     assert not books._held
 
 
-async def test_what_is_detached_waits_for_other_open_segments_of_its_root() -> None:
+async def test_a_detached_row_waits_for_other_open_segments_of_its_root() -> None:
     books, box = ack_batch()
     first = Segment(ORIGIN, [1], root=7, edge=1, indices=[0])
     second = Segment(ORIGIN, [1], root=7, edge=2, indices=[1])

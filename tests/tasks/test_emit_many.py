@@ -92,7 +92,7 @@ async def test_rows_arrive_as_they_are(local_cluster: LocalCluster) -> None:
         (lambda c: c.emit_rows([(1, 2), "ab"]), "a tuple or list of values is needed"),
     ],
 )
-async def test_what_is_wrong_fails_the_batch(local_cluster: LocalCluster, emit: Any, text: str) -> None:
+async def test_a_wrong_emit_fails_the_batch(local_cluster: LocalCluster, emit: Any, text: str) -> None:
     source, sink = Numbers(3, each_call=3), Recorder()
     makes = Makes(lambda tuples, collector: emit(collector), Fields("a", "b"))
     running = await local_cluster.submit("t", line(source, makes=makes, sink=sink))

@@ -33,7 +33,7 @@ async def stuck(tup: Any, collector: Any) -> None:
 
 @pytest.mark.parametrize("count", range(1, 9))
 @pytest.mark.parametrize("kind", ["function", "basic", "rich"])
-async def test_what_waits_for_a_target_that_ends_fails_at_once(
+async def test_tuples_that_wait_for_a_target_that_ends_fail_at_once(
     local_cluster: LocalCluster, sim_clock: SimClock, kind: str, count: int
 ) -> None:
     bolts = {"function": function, "basic": Does(pass_on), "rich": DoesRich(pass_and_ack)}

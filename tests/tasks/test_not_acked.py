@@ -32,7 +32,9 @@ def made(feeder: FeederSpout, bolt: Any) -> Topology:
     return builder.create_topology(config=Config(message_timeout_s=30.0))
 
 
-async def test_it_is_named_once_a_minute(local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bolt_that_never_acks_is_named_once_a_minute(
+    local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     feeder = FeederSpout("n")
     with caplog.at_level(logging.ERROR, logger="aiostorm.component"):
         running = await local_cluster.submit("t", made(feeder, Forgets))

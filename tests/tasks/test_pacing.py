@@ -109,7 +109,7 @@ async def test_a_bolt_that_waits_for_the_next_one_is_not_the_bottleneck(
     await running.kill(0)
 
 
-async def test_what_a_spout_with_little_to_say_leaves_is_for_the_other(
+async def test_the_rate_that_a_slow_spout_does_not_use_is_for_the_other(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     builder = TopologyBuilder()
@@ -194,7 +194,7 @@ def test_shares_are_compared_as_shares() -> None:
     assert settings.are_enough(30)
 
 
-def test_what_waits_on_the_way_was_emitted_too() -> None:
+def test_waiting_tuples_were_emitted_too() -> None:
     flows = Flows(4, {"double": ["spout"], "one": ["double"], "last": ["one", "double"]})
     counts = {"spout": 1000, "double": 900, "one": 700, "last": 500}
     fills = {"double": 100, "one": 1100, "last": 2000}
@@ -218,7 +218,7 @@ def test_a_cycle_is_followed_once() -> None:
     assert 1 <= flows.per_emitted("there", ["spout"]) < 3
 
 
-def test_what_is_kept_of_a_task_is_bounded() -> None:
+def test_the_number_of_samples_of_a_task_is_bounded() -> None:
     with pytest.raises(ConfigError, match="less than or equal to 1000"):
         Config(backpressure_sample_number=10**9)
 

@@ -202,7 +202,7 @@ async def test_a_finished_spout_is_never_asked_again(local_cluster: LocalCluster
     assert len(source.asked_s) == 1
 
 
-async def test_what_a_spout_emits_outside_of_its_methods_is_sent_when_it_is_asked_next(
+async def test_emits_outside_of_a_spouts_methods_are_sent_at_its_next_call(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     source, hold = Idle(), DoesRich()

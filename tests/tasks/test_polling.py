@@ -22,7 +22,7 @@ async def waits(wakeup: SpoutWakeup, interval_timer: IntervalTimer, outcomes: An
         outcomes.append((asyncio.get_running_loop().time(), rung))
 
 
-async def test_what_begins_to_wait_between_two_interval_timers_waits_less(sim_clock: SimClock) -> None:
+async def test_a_wait_that_begins_between_two_timers_is_shorter(sim_clock: SimClock) -> None:
     interval_timer, outcomes, begun_s = IntervalTimer(10.0), [Notes(), Notes()], sim_clock.monotonic()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(waits(SpoutWakeup(), interval_timer, outcomes[0]))]
@@ -96,7 +96,7 @@ async def test_a_spout_is_asked_in_its_own_asyncio_task(local_cluster: LocalClus
     assert {*names} == {"/t/spout[1]:emit"}
 
 
-async def test_what_a_poll_finds_goes_on_in_one_turn(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_rows_found_by_a_poll_are_emitted_in_full_turns(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """Neither a tree of one message, nor a turn of one too many."""
 
     class Burst(Idle):
@@ -176,7 +176,7 @@ async def test_a_poll_that_raises_is_reported_and_asked_again(local_cluster: Loc
     assert running.metrics()["spout"].acked == 1
 
 
-async def test_what_was_emitted_outside_and_is_lost_fails(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_a_lost_tuple_that_was_emitted_outside_fails(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """Its target has ended: the ackers get it though the spout has nothing more to send."""
     source = Idle()
     running = await local_cluster.submit("t", line(source, sink=Recorder()))

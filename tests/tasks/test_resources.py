@@ -342,7 +342,7 @@ async def test_a_program_that_ends_leaves_none_open() -> None:
     assert notes[-1] == "closed"
 
 
-async def test_what_exits_is_an_error(local_cluster: LocalCluster) -> None:
+async def test_a_resource_that_exits_is_an_error(local_cluster: LocalCluster) -> None:
     def leaves() -> Iterator[None]:
         raise SystemExit(3)
         yield

@@ -33,7 +33,7 @@ async def waits_and_acks(tup: Any, collector: Any) -> None:
 
 
 @pytest.mark.parametrize("bolt", [Does(waits), DoesRich(waits_and_acks), Waits()])
-async def test_it_is_what_the_bolt_took_lately(local_cluster: LocalCluster, bolt: Any) -> None:
+async def test_the_time_of_a_row_is_what_the_bolt_took_lately(local_cluster: LocalCluster, bolt: Any) -> None:
     running = await local_cluster.submit("t", line(Numbers(50), bolt=bolt))
     assert row_s(running, "bolt") == 0.0
     await running.wait_finished()

@@ -70,7 +70,7 @@ class Acks(Bolt):
 
 
 @pytest.mark.parametrize("kind", [sink, function, generator, Basic, Batch, Acks], ids=lambda kind: str(kind)[:30])
-async def test_what_was_executed_is_freed(local_cluster: LocalCluster, kind: Any) -> None:
+async def test_executed_tuples_are_freed(local_cluster: LocalCluster, kind: Any) -> None:
     source = Values()
     gc.collect()
     gc.disable()

@@ -57,7 +57,7 @@ async def test_acks_are_received_while_next_tuple_waits(local_cluster: LocalClus
     await running.kill()
 
 
-async def test_what_fails_while_next_tuple_waits_is_emitted_again(
+async def test_a_message_that_fails_while_next_tuple_waits_is_emitted_again(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     source, hold = Queued(), DoesRich()
@@ -235,7 +235,7 @@ async def test_results_of_spouts(local_cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("config", [{"acker_executors": 0}, {"max_spout_pending": 5}])
-async def test_what_is_acked_at_once_is_acked_while_next_tuple_waits(
+async def test_messages_acked_at_once_are_acked_while_next_tuple_waits(
     local_cluster: LocalCluster, sim_clock: SimClock, config: dict[str, Any]
 ) -> None:
     class Unread(Queued):

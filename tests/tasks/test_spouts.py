@@ -196,7 +196,7 @@ async def test_the_order_of_calls(local_cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("method", ["open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"])
-async def test_what_raises_once_is_reported_and_the_spout_goes_on(local_cluster: LocalCluster, method: str) -> None:
+async def test_an_error_of_a_method_is_reported_and_the_spout_goes_on(local_cluster: LocalCluster, method: str) -> None:
     source = Life(method)
     sink = Recorder(fail_on=lambda tup: tup["n"] == 1)
     running = await local_cluster.submit("t", line(source, sink=sink))
@@ -252,7 +252,7 @@ async def test_a_next_tuple_that_always_raises_fails_the_topology(local_cluster:
     assert source.calls[-1] == "close"
 
 
-async def test_what_a_raising_next_tuple_had_emitted_is_sent(local_cluster: LocalCluster) -> None:
+async def test_emits_of_a_next_tuple_that_raises_are_sent(local_cluster: LocalCluster) -> None:
     class Half(Numbers):
         def next_tuple(self) -> None:
             super().next_tuple()

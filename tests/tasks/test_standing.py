@@ -125,7 +125,7 @@ def topology(source: Numbers, made: Any, sink: Sink) -> Topology:
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("tree", [1, 3, 256])
 @pytest.mark.parametrize("made", KINDS)
-async def test_what_does_not_wait_for_the_call_is_acked_and_the_rest_when_it_ends(
+async def test_messages_that_need_not_wait_for_a_long_call_are_acked_before_it_ends(
     sim_clock: SimClock, made: Callable[[Gate], Any], tree: int, debug: bool
 ) -> None:
     gate, source, sink = Gate(), Numbers(COUNT, each_call=COUNT), Sink()
@@ -173,7 +173,7 @@ async def test_rows_that_are_lost_after_it_fail_their_messages(
     assert sorted([*source.acked, *source.failed]) == list(range(COUNT))
 
 
-async def test_of_a_slow_task_rows_leave_at_once(sim_clock: SimClock) -> None:
+async def test_rows_of_a_slow_task_are_detached_at_once(sim_clock: SimClock) -> None:
     class Slow(Works, BasicBolt):
         async def execute(self, tup: Any, collector: Any) -> None:
             await asyncio.sleep(0 if self.index else SLOW_S)

@@ -174,7 +174,7 @@ async def test_ticks_count_for_nothing(local_cluster: LocalCluster, sim_clock: S
     await running.wait_idle()
 
 
-async def test_what_a_tick_emits_is_sent_while_nothing_else_comes(
+async def test_emits_of_a_tick_are_sent_while_no_other_tuple_arrives(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
     """A bolt that gathers and sends on a tick, anchored to what it gathered."""

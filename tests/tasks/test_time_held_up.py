@@ -97,7 +97,7 @@ EMIT = pytest.mark.parametrize("emit", [in_its_turn, behind_its_turn, beside_its
 
 
 @EMIT
-async def test_what_is_held_up_is_what_does_not_count(emit: Callable[[Any], Any]) -> None:
+async def test_only_the_time_held_up_is_not_counted(emit: Callable[[Any], Any]) -> None:
     rig = Rig(emit, 0.7)
     async with LocalCluster() as cluster:
         task = await rig.submit(cluster)

@@ -106,7 +106,7 @@ class Keeps(BufferedWindowBolt):
         """Nothing to emit."""
 
 
-async def test_what_would_let_windows_lose_their_tuples_is_refused(local_cluster: LocalCluster) -> None:
+async def test_a_change_that_would_make_windows_lose_tuples_is_refused(local_cluster: LocalCluster) -> None:
     running = await local_cluster.submit("t", line(Numbers(1), keeps=Keeps()), Config(message_timeout_s=60.0))
     with pytest.raises(ConfigError, match="keeps"):
         await running.update({"message_timeout_s": 5.0})
@@ -177,7 +177,7 @@ LOGS = {
 
 
 @pytest.mark.parametrize("kind", LOGS)
-async def test_what_a_topology_does_is_logged_from_now_on_and_no_longer(
+async def test_debug_logging_is_switched_on_and_off_while_a_topology_runs(
     local_cluster: LocalCluster, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     caplog.set_level(logging.INFO, "aiostorm.debug")

@@ -99,7 +99,7 @@ async def test_a_bad_row_fails_alone(bolt: Any, bad: tuple[Any, ...], error: str
     ],
     ids=["before 1970", "a datetime after ints", "a datetime before ints", "a float"],
 )
-async def test_what_is_unusual_but_good(rows: Rows, results: Rows) -> None:
+async def test_unusual_rows_that_are_valid(rows: Rows, results: Rows) -> None:
     done = await run(sums(), rows)
     assert done.acked == len(rows)
     assert sorted(map(repr, done["sums"])) == sorted(map(repr, results))
@@ -187,7 +187,7 @@ async def test_a_window_whose_results_are_wrong_is_lost_and_reported(changed: di
         ({"purge": lambda self, state, window, key: (key,)}, [("a",)]),
     ],
 )
-async def test_what_purge_may_return(changed: dict[str, Any], rows: Rows) -> None:
+async def test_the_values_that_purge_may_return(changed: dict[str, Any], rows: Rows) -> None:
     done = await run(own(**changed), GOOD)
     assert done["sums"] == rows
     assert not done.errors

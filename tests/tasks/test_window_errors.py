@@ -161,7 +161,7 @@ WRONG: tuple[tuple[Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("component", "said"), WRONG)
-def test_it_is_said_when_the_topology_is_built(component: Any, said: str) -> None:
+def test_problems_are_reported_when_the_topology_is_built(component: Any, said: str) -> None:
     found = problems(component)
     assert len(found) == 1, found
     assert said in found[0]

@@ -115,7 +115,7 @@ async def test_settings_of_one_component() -> None:
 
 
 @pytest.mark.parametrize("wait_s", [None, 0])
-async def test_what_ends_with_open_windows_says_and_counts_them(
+async def test_a_task_that_ends_with_open_windows_logs_and_counts_them(
     caplog: pytest.LogCaptureFixture, wait_s: float | None
 ) -> None:
     caplog.set_level(logging.WARNING, "aiostorm.tasks")
@@ -133,7 +133,7 @@ async def test_what_ends_with_open_windows_says_and_counts_them(
     assert json.loads(as_json(report))["components"]["windows"]["windows"]["dropped_windows"] == 1
 
 
-async def test_what_ends_with_kept_tuples_says_and_counts_them(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_task_that_ends_with_kept_tuples_logs_and_counts_them(caplog: pytest.LogCaptureFixture) -> None:
     feeder, _, made = topology(Shown())
     async with LocalCluster() as cluster:
         running = await cluster.submit("t", made)

@@ -29,7 +29,7 @@ def test_equal_values_are_one_and_what_has_no_hash_fails_alone() -> None:
     assert [one.result for one in windows.advance(10)] == [2]
 
 
-def test_what_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for precision in (6, 22, 1.5):
         with pytest.raises(WindowError, match="precision"):
             Distinct(precision=precision)  # type: ignore[arg-type]
