@@ -10,12 +10,14 @@
    other tasks can work. So is a message that is complete, unless other workers are in it: rows that have come to one,
    and that the mailbox of a task that hangs does not take, stay in their trees.
 3. Of one source, what is before its rows in mailboxes counts: it has STILL_S and what all of them hold, at ROW_S each.
+   Edges inside a cycle put rows into a mailbox beyond its capacity (`beyond`): those count as they are, for a minute.
 4. Nothing is asked for while a fault is at work, nor until its messages have timed out (`excused`).
 5. Calm and without a task that hangs, a message fails only if a row of it has failed or was forgotten.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +28,7 @@ from .model import Emission, Model
 
 STILL_S = 5.0
 LOOK_S = 1.0
+BEYOND_LOOKS = 60
 ROW_S = 0.1
 """What a tuple takes at the most, of any bolt but one that hangs."""
 
@@ -60,6 +63,7 @@ class Progress:
         excused: Callable[[], bool],
         calm: Callable[[], bool],
         spread: bool = False,
+        beyond: Callable[[], int] = lambda: 0,
     ) -> None:
         self.spread = spread
         self.model = model
@@ -72,6 +76,8 @@ class Progress:
         """So often it was looked, and nothing was excused."""
         self._limit = config.max_spout_pending
         self._slack_s = STILL_S + ROW_S * config.mailbox_capacity_tuples * bolts
+        self._beyond = beyond
+        self._beyond_lately: deque[int] = deque(maxlen=BEYOND_LOOKS)
         self._unharmed_from_s = self.world.now_s
         model.on_failure = self.failed
 
@@ -85,6 +91,7 @@ class Progress:
         """Look, now and again."""
         if self.over:
             return
+        self._beyond_lately.append(self._beyond())
         if self.excused():
             self._unharmed_from_s = self.world.now_s
         else:
@@ -98,7 +105,7 @@ class Progress:
         for source in self.sources:
             since_s = max(self._unharmed_from_s, model.touched_s.get(source, 0.0))
             still = now_s - still_from_s > STILL_S
-            if not still and now_s - since_s <= self._slack_s:
+            if not still and now_s - since_s <= self._slack_s + ROW_S * max(self._beyond_lately):
                 continue
             work = self._work(source, now_s - STILL_S)
             if work:

@@ -49,6 +49,13 @@ def _excused(simulation: Simulation, timeout_s: float) -> bool:
     return bool(simulation.kinds) and simulation.world.now_s < simulation.healed_s + 1.2 * timeout_s
 
 
+def _beyond_capacity(simulation: Simulation) -> int:
+    """The rows in mailboxes beyond their capacity: those of edges inside a cycle."""
+    running = simulation.is_up()
+    boxes = () if running is None else running._task_set.tasks.mailboxes.values()
+    return sum(max(0, box.fill - box.capacity) for box in boxes)
+
+
 class Host(Protocol):
     """What a topology is drawn for: a Simulation is one."""
 
@@ -186,6 +193,7 @@ def run(
             bolts,
             excused=lambda: _excused(simulation, timeout_s),
             calm=lambda: not simulation.kinds,
+            beyond=lambda: _beyond_capacity(simulation),
         )
         loop.world.call_at(loop.world.now_s + 2.0, progress.watch)
         liveness_s = LIVENESS_S * max(1.0, timeout_s / 30)
