@@ -67,7 +67,7 @@ class Inbox(Protocol):
 
     @property
     def pack(self) -> Callable[[Any, Any, Any], Any] | None:
-        """(origin, items, marks) → both encoded, in pieces, for a mailbox of another process; None in this process."""
+        """(origin, items, anchors) → both encoded, in pieces, for another process; None in this process."""
         ...
 
     def offer(self, item: Any, weight: int = 1) -> bool:

@@ -155,8 +155,8 @@ class ComponentMetrics(Counts):
     def watermark_ms(self) -> int | None:
         """The least watermark of its tasks, in milliseconds since 1970; None: there is none (any more)."""
         known = [t.time for t in self.tasks if t.time is not None and not t.time.ended]
-        marks = [time.watermark_ms for time in known if time.watermark_ms is not None]
-        return min(marks) if marks and len(marks) == len(known) else None
+        watermarks = [time.watermark_ms for time in known if time.watermark_ms is not None]
+        return min(watermarks) if watermarks and len(watermarks) == len(known) else None
 
     @property
     def watermark_lag_s(self) -> float | None:

@@ -4,7 +4,7 @@ from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 from .columns import (
     ColumnChoices,
     ColumnRows,
-    RepeatedMark,
+    RepeatedAnchor,
     batch_of,
     column_rows,
     deal_columns,
@@ -135,7 +135,7 @@ __all__ = [
     "PartialKeyGrouping",
     "Plan",
     "Progress",
-    "RepeatedMark",
+    "RepeatedAnchor",
     "Resource",
     "ResourceError",
     "Rest",

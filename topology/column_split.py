@@ -39,7 +39,7 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], batch: Any) -> list[Share]:
     """A batch split by a grouping's code for rows. Its errors are raised."""
-    # The number of each row is its mark, so that the shares come back as numbers of rows.
+    # The number of each row is its anchor, so that the shares come back as numbers of rows.
     shares = split(rows_of(batch, False), range(batch.num_rows))
     count = len(shares)
     return [

@@ -4,7 +4,7 @@
                                                                                           └──▶ execute: rows, made once
 
 1. `ColumnRows` takes the place of a segment's list of rows. Its rows are made when one is first used, all at once.
-2. All rows of an emitted batch are one message: they share one mark (`RepeatedMark`).
+2. All rows of an emitted batch are one message: they share one anchor (`RepeatedAnchor`).
 3. pyarrow and NumPy are imported by the first call of a function here, never by importing this file: a program without
    batches needs neither.
 
@@ -101,28 +101,28 @@ class ColumnRows(Sequence[Any]):
         return self._count
 
 
-class RepeatedMark(Sequence[Any]):
-    """One mark for several rows."""
+class RepeatedAnchor(Sequence[Any]):
+    """One anchor for several rows."""
 
-    __slots__ = ("_count", "mark")
+    __slots__ = ("_count", "anchor")
 
-    def __init__(self, mark: Any, count: int) -> None:
-        self.mark = mark
+    def __init__(self, anchor: Any, count: int) -> None:
+        self.anchor = anchor
         self._count = count
 
     @overload
     def __getitem__(self, at: int) -> Any: ...
     @overload
-    def __getitem__(self, at: slice) -> RepeatedMark: ...
+    def __getitem__(self, at: slice) -> RepeatedAnchor: ...
     def __getitem__(self, at: int | slice) -> Any:
         if isinstance(at, slice):
-            return RepeatedMark(self.mark, len(range(*at.indices(self._count))))
+            return RepeatedAnchor(self.anchor, len(range(*at.indices(self._count))))
         if not -self._count <= at < self._count:
             raise IndexError(at)
-        return self.mark
+        return self.anchor
 
     def __iter__(self) -> Iterator[Any]:
-        return repeat(self.mark, self._count)
+        return repeat(self.anchor, self._count)
 
     def __len__(self) -> int:
         return self._count

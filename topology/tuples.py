@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, overload
 
-from .columns import ColumnRows, RepeatedMark
+from .columns import ColumnRows, RepeatedAnchor
 from .fields import Fields
 from .identity import NO_METADATA
 
@@ -133,13 +133,13 @@ class Segment:
         if self.lineage is not None:
             pairs = self.lineage.pairs
             return (
-                pairs.mark
-                if isinstance(pairs, RepeatedMark)
+                pairs.anchor
+                if isinstance(pairs, RepeatedAnchor)
                 else list(dict.fromkeys(pair for of in pairs for pair in of))
             )
         if not self.root or self.indices is None:
             return ()
-        indices = (self.indices.mark,) if isinstance(self.indices, RepeatedMark) else dict.fromkeys(self.indices)
+        indices = (self.indices.anchor,) if isinstance(self.indices, RepeatedAnchor) else dict.fromkeys(self.indices)
         return list(zip(repeat(self.root), indices))
 
     def pairs_of(self, offset: int) -> tuple[tuple[int, int], ...]:

@@ -98,7 +98,7 @@ class Tally:
     def check(self) -> None:
         """WrongResultError unless every number was done and acked."""
         emitted = sum(self.emitted)
-        done, acked = (sum(map(sum, marks)) for marks in (self.done, self.acked))
+        done, acked = (sum(map(sum, counts)) for counts in (self.done, self.acked))
         if not done == acked == self.acks == emitted == self.first:
             raise WrongResultError(f"{emitted} were emitted, {done} were done, {acked} were acked, {self.acks} times")
 

@@ -19,18 +19,18 @@ def check_rows(emitter: Emitter) -> None:
     """Check all rows that this emitter sends."""
 
     def as_sent(
-        root: int, stream: OutStream, items: Sequence[Any], marks: Sequence[Any] | None
+        root: int, stream: OutStream, items: Sequence[Any], anchors: Sequence[Any] | None
     ) -> tuple[Sequence[Any], Sequence[Any] | None]:
         """The rows as another worker would receive them. Rows that cannot be sent are refused: their messages fail."""
         items = list(items)
-        marks = None if marks is None else list(marks)
+        anchors = None if anchors is None else list(anchors)
         while items:
             try:
-                return list(pack_items(stream.origin, items).unpacked()), marks
+                return list(pack_items(stream.origin, items).unpacked()), anchors
             except UnsendableError as error:
                 at = error.offset or 0
-                mark = None if marks is None else marks.pop(at)
-                emitter.refuse(error, stream.row(items.pop(at)), stream.origin.stream, mark, root)
-        return items, marks
+                anchor = None if anchors is None else anchors.pop(at)
+                emitter.refuse(error, stream.row(items.pop(at)), stream.origin.stream, anchor, root)
+        return items, anchors
 
     emitter.check = as_sent

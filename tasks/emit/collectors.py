@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedMark, Row, Segment, Tuple, TupleBatch
+from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedAnchor, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
 from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
 from .emitter import Emitter
@@ -70,15 +70,15 @@ class BasicTaskCollector(TaskCollector):
     """For basic bolts. The executor enters a segment, then sets `offset` for each of its tuples."""
 
     __slots__ = (
+        "_anchors",
         "_arity",
         "_bare",
         "_default",
         "_emit_buffer",
         "_emitted",
-        "_marks",
         "_rows",
         "_segment",
-        "_source_marks",
+        "_source_anchors",
         "offset",
     )
 
@@ -90,7 +90,7 @@ class BasicTaskCollector(TaskCollector):
         self._arity = self._default.arity if self._default is not None else -1
         self._bare = self._arity == 1
         self.offset = 0
-        self._source_marks: Sequence[Any] | None = None
+        self._source_anchors: Sequence[Any] | None = None
         self._emit_buffer: EmitBuffer | None = None
         self._segment: Segment | None = None
         self._emitted = (-1, 0)  # the last row that emitted a batch, and how many batches it has emitted before
@@ -99,7 +99,7 @@ class BasicTaskCollector(TaskCollector):
     def enter(self, segment: Segment) -> None:
         """From now on, emits are children of rows of this segment."""
         self._segment, self._emitted = segment, (-1, 0)
-        self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
+        self._source_anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
         self._enter(self._emitter.buffer_of(segment))
 
     def suspend(self) -> None:
@@ -109,10 +109,10 @@ class BasicTaskCollector(TaskCollector):
             self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
 
     def refresh(self) -> None:
-        """The segment has left its trees while user code was suspended: later emits use its new marks."""
+        """The segment has left its trees while user code was suspended: later emits use its new anchors."""
         segment = self._segment
         if segment is not None:
-            self._source_marks = segment.indices if segment.lineage is None else segment.lineage.pairs
+            self._source_anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
             self._enter(self._emitter.buffer_of(segment))
 
     def leave(self) -> None:
@@ -120,14 +120,14 @@ class BasicTaskCollector(TaskCollector):
         self._emit_buffer = None
         self._segment = None
         self._rows: Any = _Closed(self._emitter.streams.name)
-        self._marks: list[Any] = []
+        self._anchors: list[Any] = []
 
     def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple, anchored to the tuple being executed."""
         if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
             self._rows.append(values[0] if self._bare else values)
-            marks = self._source_marks
-            self._marks.append(None if marks is None else marks[self.offset])
+            anchors = self._source_anchors
+            self._anchors.append(None if anchors is None else anchors[self.offset])
         else:
             self._emit(values, stream, None)
 
@@ -144,8 +144,8 @@ class BasicTaskCollector(TaskCollector):
             return
         rows = self._identified(rows, out)
         root = self._emit_buffer.root
-        mark = None if self._source_marks is None else self._source_marks[self.offset]
-        self._emitter.put_columns(root, out, task, rows, mark)
+        anchor = None if self._source_anchors is None else self._source_anchors[self.offset]
+        self._emitter.put_columns(root, out, task, rows, anchor)
         self._enter(self._emitter.emit_buffer(root))  # what is emitted after the batch is sent after it
 
     def _identified(self, rows: ColumnRows, out: OutStream) -> ColumnRows:
@@ -164,7 +164,7 @@ class BasicTaskCollector(TaskCollector):
     def _enter(self, emit_buffer: EmitBuffer) -> None:
         self._emit_buffer = emit_buffer
         if self._default is not None:
-            self._rows, self._marks = emit_buffer.buffer(self._default)
+            self._rows, self._anchors = emit_buffer.buffer(self._default)
 
     def _emit(self, values: Any, stream: str, task: int | None) -> None:
         self.check_open()
@@ -172,9 +172,9 @@ class BasicTaskCollector(TaskCollector):
         if self._emit_buffer is None:
             self._rows.append(row)  # raises
             return
-        items, marks = self._emit_buffer.buffer(out, task)
+        items, anchors = self._emit_buffer.buffer(out, task)
         items.append(out.item(row))
-        marks.append(None if self._source_marks is None else self._source_marks[self.offset])
+        anchors.append(None if self._source_anchors is None else self._source_anchors[self.offset])
 
 
 class BoltTaskCollector(TaskCollector):
@@ -213,8 +213,8 @@ class BoltTaskCollector(TaskCollector):
         """Emit a RecordBatch, as a child of its anchors."""
         self.check_open()
         out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
-        root, mark = lineage_of(anchors)
-        self._emitter.put_columns(root, out, task, rows.with_identity_of(None), mark)
+        root, anchor = lineage_of(anchors)
+        self._emitter.put_columns(root, out, task, rows.with_identity_of(None), anchor)
         self._wake()
 
     def ack(self, tup: Tuple | TupleBatch) -> None:
@@ -275,10 +275,10 @@ class BoltTaskCollector(TaskCollector):
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
-        root, mark = lineage_of(anchors)
-        items, marks = self._emitter.emit_buffer(root).buffer(out, task)
+        root, anchor = lineage_of(anchors)
+        items, anchors = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
-        marks.append(mark)
+        anchors.append(anchor)
         self._wake()
 
 
@@ -348,16 +348,16 @@ class BasicBatchCollector(TaskCollector):
         out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
         rows = rows.with_identity_of(self._given, out.origin.component, stream, self._emitted)
         self._emitted += 1
-        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
-        self._emitter.put_columns(root, out, task, rows, mark)
+        root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        self._emitter.put_columns(root, out, task, rows, anchor)
 
     def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
-        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
-        items, marks = self._emitter.emit_buffer(root).buffer(out, task)
+        root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        items, anchors = self._emitter.emit_buffer(root).buffer(out, task)
         items.append(out.item(row))
-        marks.append(mark)
+        anchors.append(anchor)
 
     def emit_rows(self, rows: Iterable[Row], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
         """Emit many tuples at once."""
@@ -386,9 +386,9 @@ class BasicBatchCollector(TaskCollector):
         return self._emitter.streams.not_direct(stream)
 
     def _emit_items(self, out: OutStream, items: list[Any], anchors: Anchors) -> None:
-        root, mark = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
+        root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         if items:
-            self._emitter.add(root, out, items, None if root == UNTRACKED else RepeatedMark(mark, len(items)))
+            self._emitter.add(root, out, items, None if root == UNTRACKED else RepeatedAnchor(anchor, len(items)))
 
     def _batch_lineage(self) -> tuple[int, Any]:
         if self._batch is None:

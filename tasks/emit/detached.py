@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ...acker import IdSource, is_single_root, single_root
-from ...topology import Lineage, RepeatedMark, Segment
+from ...topology import Lineage, RepeatedAnchor, Segment
 
 MAX_DETACHED: Final = 8_192
 """At most so many sub-trees in one message to an acker: 256 kB."""
@@ -52,9 +52,9 @@ class Detached(Lineage):
         return done
 
     def forget(self, offset: int) -> None:
-        """A settled row has no messages any more. (Not for a batch of columns, whose rows share one mark.)"""
+        """A settled row has no messages any more. (Not for a batch of columns, whose rows share one anchor.)"""
         pairs: Any = self.pairs
-        if not isinstance(pairs, RepeatedMark):
+        if not isinstance(pairs, RepeatedAnchor):
             pairs[offset] = ()
 
 
@@ -81,17 +81,17 @@ def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0)
         segment.done = bytearray(b"\1" * executed + bytes(segment.open))
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
-    one = isinstance(pairs, RepeatedMark)
+    one = isinstance(pairs, RepeatedAnchor)
     leaving = dict.fromkeys(
-        pair for row in ([pairs.mark] if one else pairs) for pair in row if not is_single_root(pair[0])
+        pair for row in ([pairs.anchor] if one else pairs) for pair in row if not is_single_root(pair[0])
     )
     subs = {pair: (single_root(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
     edges = {sub: ids.take() for sub, _ in subs.values()}
     sub_trees = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}
     if one:
-        pairs = RepeatedMark(tuple([subs.get(pair, pair) for pair in pairs.mark]), len(pairs))
-        left = dict.fromkeys([root for root, _ in pairs.mark], segment.open)
+        pairs = RepeatedAnchor(tuple([subs.get(pair, pair) for pair in pairs.anchor]), len(pairs))
+        left = dict.fromkeys([root for root, _ in pairs.anchor], segment.open)
     else:
         for offset, row in enumerate(pairs):
             if row:
@@ -108,11 +108,11 @@ def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0)
 
 
 def _open_pairs(segment: Segment) -> Any:
-    """The messages of each open row: for a batch of columns one mark, else a list."""
+    """The messages of each open row: for a batch of columns one anchor, else a list."""
     lineage = segment.lineage
-    marks: Any = segment.indices if lineage is None else lineage.pairs
-    if isinstance(marks, RepeatedMark):
-        return RepeatedMark(((segment.root, marks.mark),), len(marks)) if lineage is None else marks
+    anchors: Any = segment.indices if lineage is None else lineage.pairs
+    if isinstance(anchors, RepeatedAnchor):
+        return RepeatedAnchor(((segment.root, anchors.anchor),), len(anchors)) if lineage is None else anchors
     pairs: list[tuple[tuple[int, int], ...]] = [()] * len(segment.items)
     is_done = segment.done
     for offset in range(len(pairs)):

@@ -1,7 +1,7 @@
 """Emit buffers: emitted rows until they are sealed, and what is known about their streams.
 
 1. An emit buffer has the rows of one root in one turn; UNTRACKED rows have none, rows with several anchors share MANY.
-2. A mark says what a row is a child of: the index of its message, or with several anchors its lineage pairs.
+2. An anchor says what a row is a child of: the index of its message, or with several anchors its lineage pairs.
 3. Items are rows as they are sent: on a stream of one field, the value.
 """
 
@@ -15,7 +15,7 @@ from ...topology import (
     EmitError,
     Grouping,
     Origin,
-    RepeatedMark,
+    RepeatedAnchor,
     Rest,
     Row,
     Share,
@@ -60,10 +60,12 @@ class Route:
             self.deal = grouping.deal_values if bare else grouping.deal
             self.place = grouping.place
 
-    def split_columns(self, rows: Any, marks: Any) -> list[Share]:
-        """Split a batch of columns (ColumnRows), whose rows have one mark (RepeatedMark)."""
+    def split_columns(self, rows: Any, anchors: Any) -> list[Share]:
+        """Split a batch of columns (ColumnRows), whose rows have one anchor (RepeatedAnchor)."""
         shares = split_columns(self.grouping, rows)
-        return [(to, share, None if marks is None else RepeatedMark(marks.mark, len(share))) for to, share in shares]
+        return [
+            (to, share, None if anchors is None else RepeatedAnchor(anchors.anchor, len(share))) for to, share in shares
+        ]
 
 
 class Direct:
@@ -172,46 +174,48 @@ class OutStreams(dict[str, OutStream]):
 
 
 class EmitBuffer:
-    """Rows of one root, by stream (and target task, when direct), each with its mark.
+    """Rows of one root, by stream (and target task, when direct), each with its anchor.
 
-    Nearly always all rows go to one stream: `items` and `marks` belong to it, `others` has further streams.
+    Nearly always all rows go to one stream: `items` and `anchors` belong to it, `others` has further streams.
     """
 
-    __slots__ = ("_lent", "items", "marks", "others", "root", "stream")
+    __slots__ = ("_lent", "anchors", "items", "others", "root", "stream")
 
     def __init__(
-        self, root: int, stream: OutStream | None = None, items: Any = (), marks: Sequence[Any] | None = None
+        self, root: int, stream: OutStream | None = None, items: Any = (), anchors: Sequence[Any] | None = None
     ) -> None:
         self.root = root
         self.stream = stream
         self.items: list[Any] = items
-        self.marks: Any = marks
+        self.anchors: Any = anchors
         self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
-        self._lent = stream is not None  # the marks belong to the caller: copied before anything is added
+        self._lent = stream is not None  # the anchors belong to the caller: copied before anything is added
 
     @classmethod
-    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> EmitBuffer:
-        """An emit buffer for a batch of columns, and the mark of all its rows. An empty batch is not sent."""
+    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> EmitBuffer:
+        """An emit buffer for a batch of columns, and the anchor of all its rows. An empty batch is not sent."""
         emit_buffer = cls(root)
         if len(rows):
-            emit_buffer.others[stream, target] = (rows, RepeatedMark(mark, len(rows)))
+            emit_buffer.others[stream, target] = (rows, RepeatedAnchor(anchor, len(rows)))
         return emit_buffer
 
     def part(self, start: int, stop: int) -> EmitBuffer:
         """Some of its rows, if all are of one stream."""
-        marks = self.marks
-        return EmitBuffer(self.root, self.stream, self.items[start:stop], None if marks is None else marks[start:stop])
+        anchors = self.anchors
+        return EmitBuffer(
+            self.root, self.stream, self.items[start:stop], None if anchors is None else anchors[start:stop]
+        )
 
     def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
-        """The items (see OutStream.item) and marks to append to; always append to both."""
+        """The items (see OutStream.item) and anchors to append to; always append to both."""
         if target is None:
             if self.stream is None:
-                self.stream, self.items, self.marks = stream, [], []
+                self.stream, self.items, self.anchors = stream, [], []
             if self.stream is stream:
                 if self._lent:
                     self._lent = False
-                    self.marks = list(self.marks) if self.marks is not None else [None] * len(self.items)
-                return self.items, self.marks
+                    self.anchors = list(self.anchors) if self.anchors is not None else [None] * len(self.items)
+                return self.items, self.anchors
         found = self.others.get((stream, target))
         if found is None:
             found = self.others[stream, target] = ([], [])

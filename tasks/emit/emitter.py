@@ -1,6 +1,6 @@
 """Emitter: from emitted rows to segments in other tasks' mailboxes, and the edge ids that track them.
 
-    collector.emit ─► emit buffer (rows + marks, per root and stream)
+    collector.emit ─► emit buffer (rows + anchors, per root and stream)
                             │ seal, at the end of the turn
                             ▼
          route: the grouping ─► shares, one per target ─► send: segment(edge) ─► outlet ─► mailbox
@@ -12,7 +12,7 @@
 3. Rows with several anchors share the emit buffer `MANY`: their segments have one edge per root (Lineage).
 4. A segment weighs no more than its target's `piece`, unless all of it fits. A segment of columns is never cut: it
    weighs what fits (outbox.py).
-5. A batch of columns has an emit buffer of its own, in the order of the emits, and one mark for all of its rows. With
+5. A batch of columns has an emit buffer of its own, in the order of the emits, and one anchor for all of its rows. With
    workers, a part of a chunk is cut to the size that a link carries before its target is known (identity.py).
 6. Where windows downstream use timestamps of the rows, watermarks are sent between the rows, and after those of a turn
    (following.py).
@@ -32,7 +32,7 @@ from ...topology import (
     ColumnRows,
     Lineage,
     Origin,
-    RepeatedMark,
+    RepeatedAnchor,
     Row,
     Segment,
     Share,
@@ -124,19 +124,19 @@ class Emitter:
         """The emit buffer for children of a segment's rows."""
         return self.emit_buffer(segment.root if segment.lineage is None else MANY)
 
-    def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
-        """Several rows of one root. The items are handed over, the marks (None: untracked) are not."""
+    def add(self, root: int, stream: OutStream, items: list[Any], anchors: Sequence[Any] | None) -> None:
+        """Several rows of one root. The items are handed over, the anchors (None: untracked) are not."""
         emit_buffers = self._emit_buffers
         if emit_buffers and emit_buffers[-1].root == root:
-            own_items, own_marks = emit_buffers[-1].buffer(stream)
+            own_items, own_anchors = emit_buffers[-1].buffer(stream)
             own_items += items
-            own_marks += marks if marks is not None else repeat(None, len(items))
+            own_anchors += anchors if anchors is not None else repeat(None, len(items))
         else:
-            emit_buffers.append(EmitBuffer(root, stream, items, marks))
+            emit_buffers.append(EmitBuffer(root, stream, items, anchors))
 
-    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, mark: Any) -> None:
+    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> None:
         """A batch of columns, after what was emitted before. Later emits go into another emit buffer."""
-        self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, mark), EmitBuffer(root)]
+        self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, anchor), EmitBuffer(root)]
 
     def flush(self) -> None:
         """Seal, and post to the ackers. Never waits (see Outbox.blocked)."""
@@ -168,17 +168,17 @@ class Emitter:
         """Turn an emit buffer into segments and send them; adds their edges to the ack batch."""
         for part in (emit_buffer,) if self.following is None else self.following.parts(emit_buffer):
             if part.stream is not None and part.items:
-                self._route(part.root, part.stream, None, part.items, part.marks)
+                self._route(part.root, part.stream, None, part.items, part.anchors)
             if part.others:
-                for (stream, target), (items, marks) in part.others.items():
-                    self._route(part.root, stream, target, items, marks)
+                for (stream, target), (items, anchors) in part.others.items():
+                    self._route(part.root, stream, target, items, anchors)
 
     def _route(
-        self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], marks: Sequence[Any] | None
+        self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], anchors: Sequence[Any] | None
     ) -> None:
         columns = type(items) is ColumnRows
         if self.check is not None and not columns:
-            items, marks = self.check(root, stream, items, marks)
+            items, anchors = self.check(root, stream, items, anchors)
             if not items:
                 return
         counters, origin = self.counters, stream.origin
@@ -187,34 +187,34 @@ class Emitter:
             for item in items.readable() if isinstance(items, ColumnRows) else items:
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
-            marks = None
+            anchors = None
         send = self._send_columns if columns and self.spreader.spread else self._send
         if target is not None:
-            send(stream.outlet(target), origin, items, marks, root)
+            send(stream.outlet(target), origin, items, anchors, root)
             return
         for route in stream.routes:
             if route.group is not None:
-                self.spreader.send(route, route.group, stream, items, marks, root)
+                self.spreader.send(route, route.group, stream, items, anchors, root)
                 continue
             if route.only is not None and not columns:
-                send(route.outlets[route.only], origin, items, marks, root)
+                send(route.outlets[route.only], origin, items, anchors, root)
                 continue
             try:
-                shares = (route.split_columns if columns else route.split)(items, marks)
+                shares = (route.split_columns if columns else route.split)(items, anchors)
             except USER_ERRORS as error:
-                shares = self._split_by_row(route, stream, items, marks, root, user_error(error))
+                shares = self._split_by_row(route, stream, items, anchors, root, user_error(error))
             outlets = route.outlets
-            for to, share, share_marks in shares:
-                send(outlets[to], origin, share, share_marks, root)
+            for to, share, share_anchors in shares:
+                send(outlets[to], origin, share, share_anchors, root)
 
-    def _send_columns(self, outlet: Outlet, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+    def _send_columns(self, outlet: Outlet, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
         """Cut a part of a chunk here, so that its pieces are the same for every worker."""
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if has_identity(rows.batch) else ()
         if len(pieces) < 2:
-            self._send(outlet, origin, rows, marks, root)
+            self._send(outlet, origin, rows, anchors, root)
             return
         for piece in pieces:
-            some = None if marks is None else RepeatedMark(marks.mark, piece.num_rows)
+            some = None if anchors is None else RepeatedAnchor(anchors.anchor, piece.num_rows)
             self._send(outlet, origin, ColumnRows(piece, rows.bare), some, root)
 
     def _split_by_row(
@@ -222,45 +222,45 @@ class Emitter:
         route: Route,
         stream: OutStream,
         items: Sequence[Any],
-        marks: Sequence[Any] | None,
+        anchors: Sequence[Any] | None,
         root: int,
         error: Exception,
     ) -> list[Share]:
         """A grouping refused a batch: find the rows that it refuses, fail their messages, and route the others."""
         if isinstance(items, ColumnRows):  # one message: it fails as a whole
-            self.refuse(error, (items.batch,), stream.origin.stream, marks and marks[0], root)
+            self.refuse(error, (items.batch,), stream.origin.stream, anchors and anchors[0], root)
             return []
         shares: list[Share] = []
         for i, item in enumerate(items):
             try:
-                shares += route.split([item], None if marks is None else [marks[i]])
+                shares += route.split([item], None if anchors is None else [anchors[i]])
             except USER_ERRORS as refusal:
-                mark = None if marks is None else marks[i]
-                self.refuse(user_error(refusal), stream.row(item), stream.origin.stream, mark, root)
+                anchor = None if anchors is None else anchors[i]
+                self.refuse(user_error(refusal), stream.row(item), stream.origin.stream, anchor, root)
         return shares
 
-    def refuse(self, error: Exception, row: Row, stream: str, mark: Any, root: int) -> None:
+    def refuse(self, error: Exception, row: Row, stream: str, anchor: Any, root: int) -> None:
         """A row is not sent: its message fails."""
         failure = self.refused(error, row, stream)
-        if mark is not None:
-            pairs = mark if root == MANY else ((root, mark),)
+        if anchor is not None:
+            pairs = anchor if root == MANY else ((root, anchor),)
             self.acks.failures += [(anchor, index, failure) for anchor, index in pairs]
 
     def _send(
-        self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+        self, outlet: Outlet, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int
     ) -> None:
         if outlet.pack is not None:
-            self.send_packed(outlet, outlet.pack, outlet.send, origin, items, marks, root)
+            self.send_packed(outlet, outlet.pack, outlet.send, origin, items, anchors, root)
             return
         count, inbox = len(items), outlet.inbox
         self.counters.transferred += count
         fits = count <= inbox.piece or (inbox.fill + count <= inbox.limit and inbox.gate_open and not outlet.parked)
         if fits or type(items) is ColumnRows:
-            outlet.send(self.segment(origin, items, marks, root))
+            outlet.send(self.segment(origin, items, anchors, root))
             return
         piece = outlet.piece
         for start in range(0, count, piece):
-            part = None if marks is None else marks[start : start + piece]
+            part = None if anchors is None else anchors[start : start + piece]
             outlet.send(self.segment(origin, items[start : start + piece], part, root))
 
     def send_packed(
@@ -270,62 +270,62 @@ class Emitter:
         send: Callable[[Segment], None],
         origin: Origin,
         items: Sequence[Any],
-        marks: Sequence[Any] | None,
+        anchors: Sequence[Any] | None,
         root: int,
     ) -> None:
         """Send to another worker. A row that cannot be sent fails its message; the others are sent."""
         columns = type(items) is ColumnRows
-        if marks is not None and type(marks) is not RepeatedMark:
-            marks = list(marks)  # they may be computed lazily, and are read more than once here
+        if anchors is not None and type(anchors) is not RepeatedAnchor:
+            anchors = list(anchors)  # they may be computed lazily, and are read more than once here
         count, start = len(items), 0
         stop = most = count if columns else min(count, outlet.piece)
         while start < count:
             whole = stop - start == count
-            part, part_marks = items, marks
+            part, part_anchors = items, anchors
             if not whole:
-                part, part_marks = items[start:stop], marks if marks is None else marks[start:stop]
+                part, part_anchors = items[start:stop], anchors if anchors is None else anchors[start:stop]
             try:
-                pieces = pack(origin, part, part_marks)
+                pieces = pack(origin, part, part_anchors)
             except UnsendableError as error:
                 refused = start + (error.offset or 0)
                 if columns:  # one message: it fails as a whole
-                    self.refuse(error, (items,), origin.stream, marks and marks[0], root)
+                    self.refuse(error, (items,), origin.stream, anchors and anchors[0], root)
                     return
                 if refused > start:
                     stop = refused  # those before it first
                     continue
-                mark = None if marks is None else marks[start]
-                self.refuse(error, (items[start],) if origin.bare else items[start], origin.stream, mark, root)
+                anchor = None if anchors is None else anchors[start]
+                self.refuse(error, (items[start],) if origin.bare else items[start], origin.stream, anchor, root)
                 start, stop = start + 1, min(start + 1 + most, count)
                 continue
             self.counters.transferred += stop - start
-            for packed, packed_marks in pieces:
-                send(self.segment(origin, packed, packed_marks, root))
+            for packed, packed_anchors in pieces:
+                send(self.segment(origin, packed, packed_anchors, root))
             start, stop = stop, min(stop + most, count)
 
-    def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
+    def segment(self, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int) -> Segment:
         """Rows of one root under a new edge, which is counted as made."""
-        if marks is None:
+        if anchors is None:
             return Segment(origin, items)
         xors = self.acks.xors
         if root != MANY:
             edge = self._ids.take()
             xors[root] = xors.get(root, 0) ^ edge
-            return Segment(origin, items, root, edge, marks)
+            return Segment(origin, items, root, edge, anchors)
         edges: dict[int, int] = {}
-        for anchor in self._anchors(marks):
+        for anchor in self._anchors(anchors):
             edge = edges[anchor] = self._ids.take()
             xors[anchor] = xors.get(anchor, 0) ^ edge
-        return Segment(origin, items, lineage=Lineage(edges, marks))
+        return Segment(origin, items, lineage=Lineage(edges, anchors))
 
-    def _anchors(self, marks: Sequence[Any]) -> Iterable[int]:
+    def _anchors(self, anchors: Sequence[Any]) -> Iterable[int]:
         """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
-        if not isinstance(marks, RepeatedMark):
+        if not isinstance(anchors, RepeatedAnchor):
             return dict.fromkeys(
-                anchor for pairs in {id(pairs): pairs for pairs in marks}.values() for anchor, _ in pairs
+                anchor for pairs in {id(pairs): pairs for pairs in anchors}.values() for anchor, _ in pairs
             )
         pairs, roots = self._batch
-        if pairs is not marks.mark:
-            roots = tuple(dict.fromkeys([anchor for anchor, _ in marks.mark]))
-            self._batch = marks.mark, roots
+        if pairs is not anchors.anchor:
+            roots = tuple(dict.fromkeys([anchor for anchor, _ in anchors.anchor]))
+            self._batch = anchors.anchor, roots
         return roots

@@ -132,14 +132,14 @@ class TimedSplit:
         self._split = split
         self._reader = reader
 
-    def __call__(self, items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def __call__(self, items: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         times = self._reader.times_of(items)
-        pairs = list(zip(times, repeat(None) if marks is None else marks, strict=False))
+        pairs = list(zip(times, repeat(None) if anchors is None else anchors, strict=False))
         return [
             (
                 to,
                 TimedItems(share, [at for at, _ in found or ()]),
-                None if marks is None else [mark for _, mark in found or ()],
+                None if anchors is None else [anchor for _, anchor in found or ()],
             )
             for to, share, found in self._split(items, pairs)
         ]

@@ -37,7 +37,7 @@ def settle_all(segment: Segment) -> int:
 
 
 def lineage_of(anchors: Anchors) -> tuple[int, Any]:
-    """The emit buffer's root and the row's mark for these anchors. The same message named twice counts once."""
+    """The emit buffer's root and the row's anchor for these anchors. The same message named twice counts once."""
     if anchors is None:
         return UNTRACKED, None
     if isinstance(anchors, Tuple):
@@ -54,7 +54,7 @@ def lineage_of(anchors: Anchors) -> tuple[int, Any]:
 
 
 def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Any]:
-    """The emit buffer's root and the row's mark for these (root, index) pairs."""
+    """The emit buffer's root and the row's anchor for these (root, index) pairs."""
     distinct = dict.fromkeys(pairs)
     if not distinct:
         return UNTRACKED, None

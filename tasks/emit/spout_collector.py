@@ -180,9 +180,9 @@ class SpoutTaskCollector(TaskCollector):
             return
         emission = settled.emission
         row = (settled.message_id, emission.stream, emission.values, failure.reason, failure.error, failures)
-        items, marks = self._emitter.emit_buffer(UNTRACKED).buffer(out)
+        items, anchors = self._emitter.emit_buffer(UNTRACKED).buffer(out)
         items.append(out.item(row))
-        marks.append(None)
+        anchors.append(None)
 
     def _before_watermark(self) -> None:
         self.flush()
@@ -193,7 +193,7 @@ class SpoutTaskCollector(TaskCollector):
         if tree.ids:
             self._seal_tree(0)
         self._loose = None
-        tree.items, tree.marks = [], []  # an idle spout keeps no values
+        tree.items, tree.anchors = [], []  # an idle spout keeps no values
         inits = self.trees.inits
         if inits.waiting and not inits.posting:
             inits.posting = True

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...topology import ColumnRows, Origin, RepeatedMark, Segment, deal_columns, has_identity, pieces_of
+from ...topology import ColumnRows, Origin, RepeatedAnchor, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
 from .emit_buffer import OutStream, Route
 from .outbox import Outlet
-from .waiting import Group, WaitingSegment, cut_off, marks_of
+from .waiting import Group, WaitingSegment, anchors_of, cut_off
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -41,32 +41,32 @@ class Spreader:
         group: Group,
         stream: OutStream,
         items: Sequence[Any],
-        marks: Sequence[Any] | None,
+        anchors: Sequence[Any] | None,
         root: int,
     ) -> None:
         """Send to the targets that have capacity; the rest waits for the first that has."""
         if type(items) is ColumnRows:
-            self._send_columns(route, group, stream.origin, items, marks, root)
+            self._send_columns(route, group, stream.origin, items, anchors, root)
             return
         origin, outlets, free_rows = stream.origin, route.outlets, route.free_rows
         while True:
             try:
-                shares, rest = route.deal(items, marks, free_rows)
+                shares, rest = route.deal(items, anchors, free_rows)
             except USER_ERRORS as error:
-                self._send_by_row(route, group, stream, items, marks, root, user_error(error))
+                self._send_by_row(route, group, stream, items, anchors, root, user_error(error))
                 return
-            for to, share, share_marks in shares:
-                self._send_now(outlets[to], origin, share, share_marks, root)
+            for to, share, share_anchors in shares:
+                self._send_now(outlets[to], origin, share, share_anchors, root)
             if rest is None:
                 return
-            items, marks, choices = rest
+            items, anchors, choices = rest
             if shares and choices is None:
                 continue  # a target in another worker takes one piece at a time
             if free_rows != route.free_rows or not outlets.passed_over:
                 break
             outlets.passed_over, free_rows = False, outlets.free_rows_of_any
         self._emitter.counters.transferred += len(items)
-        group.wait(self._emitter.segment(origin, items, marks, root), choices)
+        group.wait(self._emitter.segment(origin, items, anchors, root), choices)
 
     def packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
         """Pack a piece, which has its edge, for another worker. Rows that cannot be sent fail their messages."""
@@ -74,16 +74,16 @@ class Spreader:
         todo = [piece]
         while todo:
             part = todo.pop()
-            marks = marks_of(part)
-            if marks is not None and type(marks) is not RepeatedMark:
-                marks = list(marks)  # they may be computed lazily, and are read more than once
+            anchors = anchors_of(part)
+            if anchors is not None and type(anchors) is not RepeatedAnchor:
+                anchors = list(anchors)  # they may be computed lazily, and are read more than once
             try:
-                parts = pack(part.origin, part.items, marks)
+                parts = pack(part.origin, part.items, anchors)
             except UnsendableError as error:
                 todo += self._around_row(part, error)
                 continue
-            for at, (items, part_marks) in enumerate(parts, 1):
-                found.append(cut_off(part, items, part_marks, self._new_edge, last=at == len(parts)))
+            for at, (items, part_anchors) in enumerate(parts, 1):
+                found.append(cut_off(part, items, part_anchors, self._new_edge, last=at == len(parts)))
         return found
 
     def _send_by_row(
@@ -92,19 +92,19 @@ class Spreader:
         group: Group,
         stream: OutStream,
         items: Sequence[Any],
-        marks: Sequence[Any] | None,
+        anchors: Sequence[Any] | None,
         root: int,
         error: Exception,
     ) -> None:
         """A grouping refused a batch: find the rows that it refuses, fail their messages, and route the others."""
         if len(items) == 1:
-            mark = None if marks is None else marks[0]
-            self._emitter.refuse(error, stream.row(items[0]), stream.origin.stream, mark, root)
+            anchor = None if anchors is None else anchors[0]
+            self._emitter.refuse(error, stream.row(items[0]), stream.origin.stream, anchor, root)
             return
         for i, item in enumerate(items):
-            self.send(route, group, stream, [item], None if marks is None else [marks[i]], root)
+            self.send(route, group, stream, [item], None if anchors is None else [anchors[i]], root)
 
-    def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
+    def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
         """A batch of columns: whole to one target, or split. Parts of chunks are cut first (Emitter._send_columns)."""
         emitter = self._emitter
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if self.spread and has_identity(rows.batch) else ()
@@ -113,45 +113,45 @@ class Spreader:
             try:
                 dealt = deal_columns(route.spreading, part, route.free_rows)
             except USER_ERRORS as error:  # a key without a hash: the batch is one message, and fails as a whole
-                emitter.refuse(user_error(error), (part.batch,), origin.stream, marks and marks[0], root)
+                emitter.refuse(user_error(error), (part.batch,), origin.stream, anchors and anchors[0], root)
                 continue
             if dealt is None:
-                self._send_whole(route, group, origin, part, marks, root)
+                self._send_whole(route, group, origin, part, anchors, root)
             else:
-                self._send_dealt(route, group, origin, dealt, marks, root)
+                self._send_dealt(route, group, origin, dealt, anchors, root)
 
-    def _send_whole(self, route: Route, group: Group, origin: Origin, rows: Any, marks: Any, root: int) -> None:
-        row_marks = None if marks is None else RepeatedMark(marks.mark, len(rows))
+    def _send_whole(self, route: Route, group: Group, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
+        row_anchors = None if anchors is None else RepeatedAnchor(anchors.anchor, len(rows))
         target = route.place(route.free_rows)
         if target is None and route.outlets.passed_over:
             target = route.place(route.outlets.free_rows_of_any)
         if target is not None:
-            self._send_now(route.outlets[target], origin, rows, row_marks, root)
+            self._send_now(route.outlets[target], origin, rows, row_anchors, root)
         else:
             self._emitter.counters.transferred += len(rows)
-            group.wait(self._emitter.segment(origin, rows, row_marks, root))
+            group.wait(self._emitter.segment(origin, rows, row_anchors, root))
 
-    def _send_dealt(self, route: Route, group: Group, origin: Origin, dealt: Any, marks: Any, root: int) -> None:
+    def _send_dealt(self, route: Route, group: Group, origin: Origin, dealt: Any, anchors: Any, root: int) -> None:
         emitter = self._emitter
         shares, rest = dealt
         for to, share in shares:
-            share_marks = None if marks is None else RepeatedMark(marks.mark, len(share))
-            self._send_now(route.outlets[to], origin, share, share_marks, root)
+            share_anchors = None if anchors is None else RepeatedAnchor(anchors.anchor, len(share))
+            self._send_now(route.outlets[to], origin, share, share_anchors, root)
         if rest is not None:
             emitter.counters.transferred += len(rest)
-            rest_marks = None if marks is None else RepeatedMark(marks.mark, len(rest))
-            group.wait_columns(emitter.segment(origin, rest.rows, rest_marks, root), rest)
+            rest_anchors = None if anchors is None else RepeatedAnchor(anchors.anchor, len(rest))
+            group.wait_columns(emitter.segment(origin, rest.rows, rest_anchors, root), rest)
 
     def _send_now(
-        self, outlet: Outlet, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int
+        self, outlet: Outlet, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int
     ) -> None:
         """To a target that has the capacity."""
         emitter = self._emitter
         if outlet.pack is not None:
-            emitter.send_packed(outlet, outlet.pack, outlet.send_bound, origin, items, marks, root)
+            emitter.send_packed(outlet, outlet.pack, outlet.send_bound, origin, items, anchors, root)
             return
         emitter.counters.transferred += len(items)
-        outlet.send(emitter.segment(origin, items, marks, root))
+        outlet.send(emitter.segment(origin, items, anchors, root))
 
     def _around_row(self, part: Segment, error: UnsendableError) -> list[Segment]:
         """Split at the row that cannot be sent: what is after it, and what is before it (taken first)."""

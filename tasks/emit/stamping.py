@@ -43,12 +43,12 @@ class StampingEmitter(Emitter):
     def emit_buffer(self, root: int) -> EmitBuffer:
         return self._stamped(super().emit_buffer(root))
 
-    def add(self, root: int, stream: OutStream, items: list[Any], marks: Sequence[Any] | None) -> None:
-        super().add(root, stream, items, marks)
+    def add(self, root: int, stream: OutStream, items: list[Any], anchors: Sequence[Any] | None) -> None:
+        super().add(root, stream, items, anchors)
         self._stamped(self._emit_buffers[-1])
 
-    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: Any, mark: Any) -> None:
-        super().put_columns(root, stream, target, rows, mark)
+    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: Any, anchor: Any) -> None:
+        super().put_columns(root, stream, target, rows, anchor)
         for emit_buffer in self._emit_buffers[-2:]:
             self._stamped(emit_buffer)
 
@@ -62,7 +62,7 @@ class StampingEmitter(Emitter):
             self._born.setdefault(id(emit_buffer), self.ingested_ms)
         return emit_buffer
 
-    def segment(self, origin: Origin, items: Sequence[Any], marks: Sequence[Any] | None, root: int) -> Segment:
-        segment = super().segment(origin, items, marks, root)
+    def segment(self, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int) -> Segment:
+        segment = super().segment(origin, items, anchors, root)
         segment.ingested_ms = self.wall_ms() if self._sealing_ms is None else self._sealing_ms
         return segment

@@ -4,8 +4,9 @@
 
 1. The messages of one turn, up to `topology.acker.tree.max.messages`, share one root; each has its index. A message
    that has failed before gets a tree of its own.
-2. As long as all messages of the open tree are new and go to the default stream, their marks and emissions follow from
-   the items: they are made when the tree is sealed, or not at all. Else the tree is *mixed*, and has an emit buffer.
+2. As long as all messages of the open tree are new and go to the default stream, their anchors and emissions follow
+   from the items: they are made when the tree is sealed, or not at all. Else the tree is *mixed*, and has an emit
+   buffer.
 3. Values are kept only where they are needed: for replay by the framework, and for spouts that want their values back.
 4. Without ackers a tree has no root: nothing is tracked, and its messages are acked at once, as is a message without a
    consumer.
@@ -26,10 +27,10 @@ from .emitter import Emitter
 class OpenTree:
     """The tree to which the next message is added. `ids`: of its messages; `items`: those of the default stream.
 
-    `emit_buffer`: of a mixed tree; then `marks` and `emissions` are those of all its messages. `size_max`: messages.
+    `emit_buffer`: of a mixed tree; then `anchors` and `emissions` are those of all its messages. `size_max`: messages.
     """
 
-    __slots__ = ("_default", "emissions", "emit_buffer", "ids", "items", "keeps", "marks", "size_max")
+    __slots__ = ("_default", "anchors", "emissions", "emit_buffer", "ids", "items", "keeps", "size_max")
 
     def __init__(self, default: OutStream | None, size_max: int, *, keeps: bool) -> None:
         self._default = default
@@ -37,33 +38,33 @@ class OpenTree:
         self.size_max = size_max
         self.ids: list[Any] = []
         self.items: list[Any] = []
-        self.marks: list[Any] = []
+        self.anchors: list[Any] = []
         self.emissions: list[Emission] = []
         self.emit_buffer: EmitBuffer | None = None
 
     def begin_mix(self, root: int) -> EmitBuffer:
-        """The tree gets an emit buffer, with marks and emissions of its own."""
+        """The tree gets an emit buffer, with anchors and emissions of its own."""
         emit_buffer = self.emit_buffer = EmitBuffer(root)
         default = self._default
         if default is not None:
             items = self.items
-            self.items, self.marks = emit_buffer.buffer(default)
+            self.items, self.anchors = emit_buffer.buffer(default)
             self.items += items
-            self.marks += range(len(items))
+            self.anchors += range(len(items))
             if self.keeps:
                 self.emissions += KeptValues(items, default.bare)
         return emit_buffer
 
     def mix(self, values: Row) -> None:
         """The next item of the default stream is in a mixed tree."""
-        self.marks.append(len(self.ids))
+        self.anchors.append(len(self.ids))
         if self.keeps:
             self.emissions.append(Emission(values, DEFAULT_STREAM))
 
     def mix_chunk(self, items: list[Any], *, bare: bool) -> None:
         """The next items of the default stream are in a mixed tree."""
         begin = len(self.ids)
-        self.marks += range(begin, begin + len(items))
+        self.anchors += range(begin, begin + len(items))
         if self.keeps:
             self.emissions += KeptValues(items, bare)
 
@@ -71,9 +72,9 @@ class OpenTree:
         self, emit_buffer: EmitBuffer, out: OutStream, task: int | None, row: Row, id_: Any, emission: Emission | None
     ) -> None:
         """A message of a mixed tree that is not a plain emit: on another stream, to one task, or again."""
-        items, marks = emit_buffer.buffer(out, task)
+        items, anchors = emit_buffer.buffer(out, task)
         items.append(out.item(row))
-        marks.append(len(self.ids))
+        anchors.append(len(self.ids))
         self.ids.append(id_)
         if emission is not None:
             self.emissions.append(emission)

@@ -187,8 +187,8 @@ class WaitingSegment:
 
     def _piece(self, where: slice | list[int], *, last: bool) -> Segment:
         whole = self._segment
-        marks = marks_of(whole)
-        cut = None if marks is None else _at(marks, where)
+        anchors = anchors_of(whole)
+        cut = None if anchors is None else _at(anchors, where)
         return cut_off(whole, _at(whole.items, where), cut, self._new_edge, last=last)
 
 
@@ -220,34 +220,34 @@ class WaitingColumns:
     def _piece(self, rows: ColumnRows | None) -> Segment | None:
         if rows is None:
             return None
-        marks = marks_of(self._segment)
-        cut = None if marks is None else marks[: len(rows)]  # all are of one message
+        anchors = anchors_of(self._segment)
+        cut = None if anchors is None else anchors[: len(rows)]  # all are of one message
         return cut_off(self._segment, rows, cut, self._new_edge, last=self.is_empty)
 
 
-def marks_of(segment: Segment) -> Sequence[Any] | None:
+def anchors_of(segment: Segment) -> Sequence[Any] | None:
     """What each row is a child of: message indices, or with several anchors lineage pairs; None: untracked."""
     return segment.lineage.pairs if segment.lineage is not None else segment.indices
 
 
 def cut_off(
-    whole: Segment, items: Sequence[Any], marks: Sequence[Any] | None, new_edge: Callable[[], int], *, last: bool
+    whole: Segment, items: Sequence[Any], anchors: Sequence[Any] | None, new_edge: Callable[[], int], *, last: bool
 ) -> Segment:
     """A piece of a segment, which keeps the edge of the rest; the last piece gets the remaining edge."""
     piece = Segment(whole.origin, items)
     piece.ingested_ms = whole.ingested_ms
-    if marks is None:
+    if anchors is None:
         return piece
     if whole.lineage is not None:
         left = whole.lineage.edges
         edges = left
         if not last:
-            edges = {root: new_edge() for root in dict.fromkeys([root for pairs in marks for root, _ in pairs])}
+            edges = {root: new_edge() for root in dict.fromkeys([root for pairs in anchors for root, _ in pairs])}
             for root, edge in edges.items():
                 left[root] ^= edge
-        piece.lineage = Lineage(edges, marks)
+        piece.lineage = Lineage(edges, anchors)
         return piece
-    piece.root, piece.indices = whole.root, marks
+    piece.root, piece.indices = whole.root, anchors
     piece.edge = whole.edge if last else new_edge()
     whole.edge ^= piece.edge
     return piece

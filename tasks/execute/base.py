@@ -71,7 +71,7 @@ class Executor(ABC):
     def reached(self) -> int | None:
         """User code waits in the middle of `run`: rows before this one are executed, unless the bolt acks them itself.
 
-        None: marks of rows may be in use (see Emitter), so these rows stay in their trees.
+        None: anchors of rows may be in use (see Emitter), so these rows stay in their trees.
         """
         return None
 

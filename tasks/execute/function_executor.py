@@ -58,14 +58,14 @@ class FunctionExecutor(Executor):
         self.plain = not bolt.is_async
 
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        marks: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
-        if marks is None:
-            marks = repeat(None, stop)
+        anchors: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
+        if anchors is None:
+            anchors = repeat(None, stop)
         elif start or stop < len(segment.items):
-            marks = marks[start:stop]
+            anchors = anchors[start:stop]
         if not self.plain:
             return self._run_async(segment, start, stop)
-        return self._run_generator(segment, start, stop, marks)
+        return self._run_generator(segment, start, stop, anchors)
 
     def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
         """Items, and the results of the function for each, unpacked and called in C.
@@ -78,11 +78,11 @@ class FunctionExecutor(Executor):
     def _run_function(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function: one result for each item, or none."""
         stream: Any = self._stream
-        marks: Sequence[Any] | None
+        anchors: Sequence[Any] | None
         if segment.lineage is not None:
-            root, marks = MANY, segment.lineage.pairs
+            root, anchors = MANY, segment.lineage.pairs
         else:
-            root, marks = segment.root, segment.indices
+            root, anchors = segment.root, segment.indices
         _, calls = self._calls(segment, start, stop)
         failed, at = 0, start
         while at < stop:  # once, unless a call raises
@@ -95,7 +95,7 @@ class FunctionExecutor(Executor):
             end = at + len(items)
             if end < stop and raised is None:
                 raised = stop_iteration_error()
-            own = marks if marks is None or (at == 0 and end == len(segment.items)) else marks[at:end]
+            own = anchors if anchors is None or (at == 0 and end == len(segment.items)) else anchors[at:end]
             if not self._are_items(items):
                 items, own, refused = self._checked(segment, at, items, own)
                 failed += refused
@@ -119,13 +119,13 @@ class FunctionExecutor(Executor):
         return all([type(result) is tuple and len(result) == arity for result in results])  # noqa: C419 - faster
 
     def _checked(
-        self, segment: Segment, at: int, results: list[Any], marks: Sequence[Any] | None
+        self, segment: Segment, at: int, results: list[Any], anchors: Sequence[Any] | None
     ) -> tuple[list[Any], list[Any] | None, int]:
         """The results of rows from `at` on, without those that are None; rows with invalid ones fail."""
         items: list[Any] = []
         own: list[Any] = []
         refused = 0
-        for offset, (result, mark) in enumerate(zip(results, marks if marks is not None else repeat(None)), at):  # noqa: B905
+        for offset, (result, anchor) in enumerate(zip(results, anchors if anchors is not None else repeat(None)), at):  # noqa: B905
             if result is not None:
                 try:
                     items.append(self._item(result))
@@ -133,29 +133,29 @@ class FunctionExecutor(Executor):
                     refused += 1
                     self._fail(segment, offset, error)
                 else:
-                    own.append(mark)
-        return items, own if marks is not None else None, refused
+                    own.append(anchor)
+        return items, own if anchors is not None else None, refused
 
-    async def _run_generator(self, segment: Segment, start: int, stop: int, marks: Iterable[Any]) -> int:
+    async def _run_generator(self, segment: Segment, start: int, stop: int, anchors: Iterable[Any]) -> int:
         failed = 0
         single = self._single
-        out, out_marks = self._buffer(segment)
+        out, out_anchors = self._buffer(segment)
         extend, before = out.extend, len(out)
         left, calls = self._calls(segment, start, stop)
-        marked = zip(marks, calls)  # noqa: B905 - the hot path; the mark first, so that it goes with an item that raises
+        anchored = zip(anchors, calls)  # noqa: B905 - the hot path; the anchor first, so that it goes with an item that raises
         while True:
             try:
-                for mark, results in marked:
+                for anchor, results in anchored:
                     chunk = islice(results, RESULTS_CHUNK)
                     extend(chunk if single else map(self._item, chunk))
                     made = len(out) - before
                     if made:
-                        out_marks += repeat(mark, made)
+                        out_anchors += repeat(anchor, made)
                         before += made
                         if made == RESULTS_CHUNK:
                             offset = stop - length_hint(left) - 1
-                            failed += await self._rest(segment, offset, results, mark)
-                            out, out_marks = self._buffer(segment)
+                            failed += await self._rest(segment, offset, results, anchor)
+                            out, out_anchors = self._buffer(segment)
                             extend, before = out.extend, len(out)
                 return failed
             except USER_ERRORS as error:
@@ -164,7 +164,7 @@ class FunctionExecutor(Executor):
                 self._fail(segment, stop - length_hint(left) - 1, user_error(error))
 
     def _run_sink(self, segment: Segment, start: int, stop: int) -> int:
-        """A plain function that emits nothing: no marks, no buffers."""
+        """A plain function that emits nothing: no anchors, no buffers."""
         _, calls = self._calls(segment, start, stop)
         failed, at = 0, start
         while at < stop:  # once, unless a call raises
@@ -209,20 +209,20 @@ class FunctionExecutor(Executor):
             return [], []
         return self._emitter.buffer_of(segment).buffer(self._stream)
 
-    async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], mark: Any) -> int:
+    async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], anchor: Any) -> int:
         """The results of one row after the first chunk, with waits between chunks. 1 if the row failed, else 0."""
         try:
             while True:
                 await self._wait_unblocked()
-                out, out_marks = self._buffer(segment)
+                out, out_anchors = self._buffer(segment)
                 before = len(out)
                 out.extend(map(self._item, islice(results, RESULTS_CHUNK)))
-                out_marks.extend(repeat(mark, len(out) - before))
+                out_anchors.extend(repeat(anchor, len(out) - before))
                 if len(out) - before < RESULTS_CHUNK:
                     return 0
         except USER_ERRORS as error:
-            out, out_marks = self._buffer(segment)
-            del out[len(out_marks) :]
+            out, out_anchors = self._buffer(segment)
+            del out[len(out_anchors) :]
             self._fail(segment, offset, user_error(error))
             return 1
 
@@ -234,7 +234,7 @@ class FunctionExecutor(Executor):
     async def _collect(self, result: Any, segment: Segment, offset: int) -> None:
         """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result.
 
-        The mark is, too: the segment may have left its trees meanwhile.
+        The anchor is, too: the segment may have left its trees meanwhile.
         """
         if not self._generates:
             value = await result
@@ -248,10 +248,10 @@ class FunctionExecutor(Executor):
 
     def _append(self, segment: Segment, value: Any, offset: int) -> int:
         item = self._item(value)
-        out, out_marks = self._buffer(segment)
-        marks = segment.indices if segment.lineage is None else segment.lineage.pairs
+        out, out_anchors = self._buffer(segment)
+        anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
         out.append(item)
-        out_marks.append(None if marks is None else marks[offset])
+        out_anchors.append(None if anchors is None else anchors[offset])
         return len(out)
 
     def _item(self, value: Any) -> Any:

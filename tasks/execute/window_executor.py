@@ -71,10 +71,10 @@ class LateRows:
 
     def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
         out, row = self._emitter.streams.row(values, stream)
-        items, marks = self._emitter.buffer_of(segment).buffer(out)
+        items, anchors = self._emitter.buffer_of(segment).buffer(out)
         items.append(out.item(row))
         source = segment.indices if segment.lineage is None else segment.lineage.pairs
-        marks.append(None if source is None else source[offset])
+        anchors.append(None if source is None else source[offset])
 
 
 class _Times(NamedTuple):

@@ -68,16 +68,16 @@ class Kept(BufferedWindowBolt):
 def steps(rng: random.Random) -> list[Step]:
     """No row is before a watermark that was emitted before it."""
     made: list[Step] = []
-    far, mark = 0, -1_000_000
+    far, watermark = 0, -1_000_000
     for _ in range(rng.randint(0, 40)):
         what = rng.random()
         if what < 0.6:
             far += rng.choice((0, 10, 100))
-            made.append((rng.choice("abc"), max(mark, far - rng.choice((0, 0, 50))), 1))
+            made.append((rng.choice("abc"), max(watermark, far - rng.choice((0, 0, 50))), 1))
         elif what < 0.85:
-            mark = max(mark, far - rng.choice((0, 20)))
-            far = max(far, mark)
-            made.append(mark)
+            watermark = max(watermark, far - rng.choice((0, 20)))
+            far = max(far, watermark)
+            made.append(watermark)
         else:
             made.append(rng.choice((0.0, 0.01, 1.0, 3.0)))
     return made

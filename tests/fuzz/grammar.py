@@ -18,7 +18,7 @@ import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 
 from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.acker.encoding import ACKER_MESSAGES
-from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, RepeatedMark, Segment
+from aiostorm.topology import ColumnRows, Failure, Fields, Lineage, Origin, RepeatedAnchor, Segment
 from aiostorm.transport import (
     PayloadKind,
     pack_bundle,
@@ -131,7 +131,7 @@ def batch(rng: Random) -> Any:
 
 
 def segment(rng: Random) -> Segment:
-    """With any items and any marks."""
+    """With any items and any anchors."""
     origin = ORIGINS[rng.choice([3, 3, 3, 4, 4, 4, 5, 6]) if rng.random() < 0.7 else rng.choice([3, 4])]
     count = rng.randrange(1, 6)
     items: Any
@@ -144,13 +144,13 @@ def segment(rng: Random) -> Segment:
     else:
         items = ColumnRows(batch(rng), False)
         count = len(items)
-    marks = rng.randrange(4)
-    if marks == 0:
+    anchors = rng.randrange(4)
+    if anchors == 0:
         return Segment(origin, items)
-    if marks == 1:
+    if anchors == 1:
         return Segment(origin, items, long(rng), long(rng), [rng.choice([0, 1, 300]) for _ in range(count)])
-    if marks == 2:
-        return Segment(origin, items, long(rng), long(rng), RepeatedMark(3, count))
+    if anchors == 2:
+        return Segment(origin, items, long(rng), long(rng), RepeatedAnchor(3, count))
     roots = [long(rng), long(rng)]
     pairs = [((roots[0], 1),), ((roots[0], 2), (roots[1], 3))]
     return Segment(

@@ -54,7 +54,7 @@ MACHINES: Final = (
     "transport/net/blocking_frames.py",
     "transport/net/stream_frames.py",
     "transport/link/headers.py",
-    "transport/exchange/marks.py",
+    "transport/exchange/anchors.py",
     "transport/codec/numbers.py",
     "transport/codec/payloads.py",
     "transport/codec/records.py",

@@ -28,21 +28,21 @@ class StallWatch:
     def look(self, found: Iterable[Stall]) -> None:
         """Does one stand for too long?"""
         now_s, before, self._since = self.world.now_s, self._since, {}
-        for key, mark, most_s, text in found:
+        for key, progress, most_s, text in found:
             known = before.get(key)
-            since_s = known[1] if known is not None and known[0] == mark else now_s
+            since_s = known[1] if known is not None and known[0] == progress else now_s
             if now_s - since_s > most_s:
                 self.world.problem(f"{text}, and nothing is done for {now_s - since_s:.1f} s")
                 since_s = now_s
-            self._since[key] = mark, since_s
+            self._since[key] = progress, since_s
 
 
 def bolts_with_rows(bolts: Iterable[BoltTask]) -> Iterator[Stall]:
     """A task that has rows, executes none and does not wait for capacity, begins one."""
     for bolt in bolts:
         if has_rows(bolt) and not (bolt.turns.working or bolt.outbox.blocked):
-            mark = (bolt.counters.executed, bolt.counters.fired, bolt.counters.restarts)
-            yield ("bolt", bolt.task.task_id), mark, STILL_S, f"{name_of(bolt)} has rows to execute"
+            progress = (bolt.counters.executed, bolt.counters.fired, bolt.counters.restarts)
+            yield ("bolt", bolt.task.task_id), progress, STILL_S, f"{name_of(bolt)} has rows to execute"
 
 
 def parked_for_nothing(tasks: Iterable[SpoutTask | BoltTask], bolts: Mapping[int, BoltTask]) -> Iterator[Stall]:

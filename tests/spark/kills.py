@@ -80,10 +80,10 @@ def run(
     chance = random.Random(seed)
     rows = make_input(folder / "input", files, 3 * CHUNK_ROWS + 7)
     expected = files * 4 * 3 * 2  # chunks of each file, folders of each chunk, about two shares of each
-    marks = sorted(chance.randrange(1, int(expected * 0.7)) for _ in victims)
+    counts = sorted(chance.randrange(1, int(expected * 0.7)) for _ in victims)
     order = list(victims)
     chance.shuffle(order)
-    planned = [Kill(mark, victim) for mark, victim in zip(marks, order, strict=True)]
+    planned = [Kill(count, victim) for count, victim in zip(counts, order, strict=True)]
     begun_s = time.monotonic()
     how = (kind, folder, workers, spark, pause_s)
     process, starts = start(*how), 1

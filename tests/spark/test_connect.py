@@ -126,7 +126,7 @@ async def test_a_python_worker_that_is_killed_loses_no_row_and_doubles_none(
 
 
 async def test_input_that_is_cut_off_is_read_again(connect: Any, tmp_path: Path) -> None:
-    mark = str(tmp_path / "died")
+    flag = str(tmp_path / "died")
 
     def dies_once(batches: Any) -> Any:
         import os
@@ -135,9 +135,9 @@ async def test_input_that_is_cut_off_is_read_again(connect: Any, tmp_path: Path)
         import time
 
         for batch in batches:
-            if batch.column(0)[0].as_py() >= 20_000 and not pathlib.Path(mark).exists():
+            if batch.column(0)[0].as_py() >= 20_000 and not pathlib.Path(flag).exists():
                 yield batch.slice(0, 500)
-                pathlib.Path(mark).touch()
+                pathlib.Path(flag).touch()
                 time.sleep(0.5)  # half a chunk is on its way
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch
@@ -148,7 +148,7 @@ async def test_input_that_is_cut_off_is_read_again(connect: Any, tmp_path: Path)
 
     bolt = Chunks()
     await finished(counting(SparkBatchSpout(await off_loop(source), chunk_rows=900), bolt))
-    assert await asyncio.to_thread(Path(mark).exists)
+    assert await asyncio.to_thread(Path(flag).exists)
     assert sorted(bolt.ids) == list(range(24_000))
 
 
@@ -265,7 +265,7 @@ async def kill_while_it_writes(job: Job, server: ConnectServer, table: Table, wo
 
 
 async def test_a_frame_is_written_once_and_read_in_spite_of_kills(job: Job, server: ConnectServer) -> None:
-    table, mark = Table(), str(job.path / "died")
+    table, flag = Table(), str(job.path / "died")
 
     def dies_once(batches: Any) -> Any:
         import os
@@ -274,8 +274,8 @@ async def test_a_frame_is_written_once_and_read_in_spite_of_kills(job: Job, serv
 
         for batch in batches:
             yield batch
-            if not pathlib.Path(mark).exists():
-                pathlib.Path(mark).touch()
+            if not pathlib.Path(flag).exists():
+                pathlib.Path(flag).touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 
     async with both(job, table):
@@ -291,7 +291,7 @@ async def test_a_frame_is_written_once_and_read_in_spite_of_kills(job: Job, serv
             return sorted(row.n for row in rows)
 
         assert await job.do(read) == list(range(25_000))
-    assert await asyncio.to_thread(Path(mark).exists)
+    assert await asyncio.to_thread(Path(flag).exists)
 
 
 async def test_streams_go_in_and_out_each_row_once(job: Job, server: ConnectServer) -> None:
@@ -318,7 +318,7 @@ async def test_a_stream_that_is_read_loses_no_row_when_python_workers_are_killed
     """In the middle of a batch. Spark repeats the task of the reader. Without the worker that plans the query ends, and
     continues from its checkpoint when it is started again."""
     since(4, 2)
-    mark = str(job.path / "reached")
+    flag = str(job.path / "reached")
 
     def waits_once(batches: Any) -> Any:
         import os
@@ -327,9 +327,9 @@ async def test_a_stream_that_is_read_loses_no_row_when_python_workers_are_killed
 
         for batch in batches:
             yield batch.slice(0, 5)
-            if not pathlib.Path(mark).exists():
-                pathlib.Path(mark + ".new").write_text(str(os.getpid()))
-                pathlib.Path(mark + ".new").rename(mark)
+            if not pathlib.Path(flag).exists():
+                pathlib.Path(flag + ".new").write_text(str(os.getpid()))
+                pathlib.Path(flag + ".new").rename(flag)
                 time.sleep(60)  # killed meanwhile
             yield batch.slice(5)
 
@@ -342,8 +342,8 @@ async def test_a_stream_that_is_read_loses_no_row_when_python_workers_are_killed
     async with both(job, Table()):
         await job.do(lambda: job.save(job.numbers(0, 25_000), name="w"))
         query = await job.do(start)
-        await eventually(Path(mark).exists)
-        reader = int(await asyncio.to_thread(Path(mark).read_text))
+        await eventually(Path(flag).exists)
+        reader = int(await asyncio.to_thread(Path(flag).read_text))
         workers = await asyncio.to_thread(server.python_workers)
         assert reader in workers
         for worker in workers if killed == "all" else [reader]:

@@ -34,7 +34,7 @@ from aiostorm.tasks.emit.detached import Detached
 from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED, OutStreams
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.lineage import lineage_of, mark_done
-from aiostorm.topology import Fields, Origin, RepeatedMark, Segment, Tuple
+from aiostorm.topology import Fields, Origin, RepeatedAnchor, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
 TIMEOUT_S = 10.0
@@ -116,14 +116,14 @@ class Bolt:
 
     def emit(self, anchors: list[Tuple]) -> None:
         """A child of these, to some bolt."""
-        root, mark = lineage_of(anchors)
+        root, anchor = lineage_of(anchors)
         if root == UNTRACKED:
             return
         messages = tuple(dict.fromkeys(message for tup in anchors for message in tup[0]))
         count = self.world.rng.choice([1, 1, 2])
-        marks: Any = RepeatedMark(mark, count) if self.world.rng.random() < 0.3 else [mark] * count
+        anchors: Any = RepeatedAnchor(anchor, count) if self.world.rng.random() < 0.3 else [anchor] * count
         self.world.open_rows.update(messages * count)
-        self.unsealed.append((root, marks, [messages] * count))
+        self.unsealed.append((root, anchors, [messages] * count))
 
     @property
     def busy(self) -> bool:
@@ -139,8 +139,8 @@ class Bolt:
     def post(self) -> None:
         """As Emitter.flush does: what was emitted first."""
         unsealed, self.unsealed = self.unsealed, []
-        for root, marks, items in unsealed:
-            segment = self.emitter.segment(ORIGIN, items, marks, root)
+        for root, anchors, items in unsealed:
+            segment = self.emitter.segment(ORIGIN, items, anchors, root)
             assert root != MANY or segment.lineage is not None
             self.world.put(segment)
         self.emitter.acks.post()
@@ -194,10 +194,10 @@ class Basic(Bolt):
         segment, start, rng = self.queue[0], self.start, self.world.rng
         stop = min(start + rng.choice([1, 2, 6]), len(segment.items))
         emits = rng.random() < 0.7 and self.world.rows < 60
-        if emits and rng.random() < 0.5:  # a function: as many rows as came, under the very same marks
+        if emits and rng.random() < 0.5:  # a function: as many rows as came, under the very same anchors
             for offset in range(start, stop):
                 self.world.open_rows.update(segment.items[offset])
-            self.unsealed.append((*self.marks(segment, start, stop), segment.items[start:stop]))
+            self.unsealed.append((*self.anchors(segment, start, stop), segment.items[start:stop]))
         else:
             for offset in range(start, stop):
                 self.execute(segment, offset, emits=emits)
@@ -225,16 +225,16 @@ class Basic(Bolt):
                 self.emitter.acks.detach(segment, self.ids, offset)
         if emits:
             self.world.open_rows.update(segment.items[offset])
-            self.unsealed.append((*self.marks(segment, offset, offset + 1), [segment.items[offset]]))
+            self.unsealed.append((*self.anchors(segment, offset, offset + 1), [segment.items[offset]]))
         elif rng.random() < 0.1:
             self.emitter.acks.failures += [(*pair, "failed") for pair in segment.pairs_of(offset)]
             self.world.spoilt.update(segment.items[offset])
 
-    def marks(self, segment: Segment, start: int, stop: int) -> tuple[int, Any]:
-        """The root and the marks, as executors lend them."""
-        marks: Any = segment.indices if segment.lineage is None else segment.lineage.pairs
+    def anchors(self, segment: Segment, start: int, stop: int) -> tuple[int, Any]:
+        """The root and the anchors, as executors lend them."""
+        anchors: Any = segment.indices if segment.lineage is None else segment.lineage.pairs
         whole = start == 0 and stop == len(segment.items)
-        return MANY if segment.lineage is not None else segment.root, marks if whole else marks[start:stop]
+        return MANY if segment.lineage is not None else segment.root, anchors if whole else anchors[start:stop]
 
 
 class World:

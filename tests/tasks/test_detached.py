@@ -13,7 +13,7 @@ from aiostorm.actors import Mailbox
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, detach_rows
 from aiostorm.tasks.emit.lineage import lineage_of, mark_done
-from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment
+from aiostorm.topology import Fields, Lineage, Origin, RepeatedAnchor, Segment
 
 from .detached_world import World
 
@@ -85,7 +85,7 @@ def test_a_tree_of_one_message_is_never_split() -> None:
 
 
 def test_a_batch_of_columns_is_one_message() -> None:
-    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=RepeatedMark(5, 3))
+    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=RepeatedAnchor(5, 3))
     detached = detach_rows(segment, ids(), 1)
     [(root, index, sub, edge)] = detached.sub_trees
     assert (root, index) == (7, 5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiostorm import BasicBolt, Config, Fields, LocalCluster
 from aiostorm.testing import Recorder
-from aiostorm.topology import RepeatedMark
+from aiostorm.topology import RepeatedAnchor
 
 from .parts import Does, Notes, Numbers, line, rows
 
@@ -104,14 +104,14 @@ async def test_a_wrong_emit_fails_the_batch(local_cluster: LocalCluster, emit: A
 
 
 @given(st.integers(0, 20), st.data())
-def test_same_mark_is_a_list_of_equal_marks(count: int, data: st.DataObject) -> None:
-    mark, plain = RepeatedMark("m", count), ["m"] * count
-    assert (len(mark), list(mark)) == (count, plain)
+def test_a_repeated_anchor_is_a_list_of_equal_anchors(count: int, data: st.DataObject) -> None:
+    anchor, plain = RepeatedAnchor("m", count), ["m"] * count
+    assert (len(anchor), list(anchor)) == (count, plain)
     part = data.draw(st.slices(count))
-    assert list(mark[part]) == plain[part]
+    assert list(anchor[part]) == plain[part]
     at = data.draw(st.integers(-25, 25))
     if -count <= at < count:
-        assert mark[at] == "m"
+        assert anchor[at] == "m"
     else:
         with pytest.raises(IndexError):
-            mark[at]
+            anchor[at]

@@ -129,13 +129,13 @@ async def test_a_message_id_need_not_be_hashable(
 
 
 async def test_the_same_message_id_twice_is_two_messages(local_cluster: LocalCluster) -> None:
-    class RepeatedMark(Mixed):
+    class SameMessageTwice(Mixed):
         def next_tuple(self) -> None:
             for n in range(3):
                 self.collector.emit((n,), message_id="same")
             self.collector.finish()
 
-    source, sink = RepeatedMark(), Recorder(fail_on=lambda tup: tup["n"] == 1)
+    source, sink = SameMessageTwice(), Recorder(fail_on=lambda tup: tup["n"] == 1)
     running = await local_cluster.submit("t", line(source, sink=sink))
     await running.wait_finished()
     assert sorted(map(str, source.outcomes)) == ["('same', 'failed')", "same", "same"]

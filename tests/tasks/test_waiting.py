@@ -17,7 +17,7 @@ from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, OutStreams, Route
 from aiostorm.tasks.emit.emitter import Emitter
 from aiostorm.tasks.emit.outbox import Outbox
-from aiostorm.tasks.emit.waiting import Group, Waiting, WaitingColumns, marks_of
+from aiostorm.tasks.emit.waiting import Group, Waiting, WaitingColumns, anchors_of
 from aiostorm.topology import (
     ColumnRows,
     Failure,
@@ -27,7 +27,7 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
-    RepeatedMark,
+    RepeatedAnchor,
     Segment,
     ShuffleGrouping,
     StreamId,
@@ -44,7 +44,7 @@ class Box(Lanes):
         super().__init__(capacity)
         self.pack: Any = self.packs if far else None
 
-    def packs(self, origin: Origin, items: Any, marks: Any) -> list[tuple[Any, Any]]:
+    def packs(self, origin: Origin, items: Any, anchors: Any) -> list[tuple[Any, Any]]:
         """Two pieces, or one; a bad row is refused. Packed columns weigh as those that are not packed."""
         for offset, item in enumerate(items):
             if item[0] == BAD:
@@ -52,8 +52,8 @@ class Box(Lanes):
         half = (len(items) + 1) // 2
         cuts = [(0, half), (half, len(items))] if half < len(items) else [(0, len(items))]
         if isinstance(items, ColumnRows):
-            return [(ColumnRows(items.batch.slice(a, b - a), False), marks and marks[a:b]) for a, b in cuts]
-        return [(Packed(items[a:b]), marks and marks[a:b]) for a, b in cuts]
+            return [(ColumnRows(items.batch.slice(a, b - a), False), anchors and anchors[a:b]) for a, b in cuts]
+        return [(Packed(items[a:b]), anchors and anchors[a:b]) for a, b in cuts]
 
 
 class Packed(list[Any]):
@@ -114,7 +114,7 @@ class Sender:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Rows are numbered in the order in which they are emitted; a mark is numbered like a row."""
+    """Rows are numbered in the order in which they are emitted; an anchor is numbered like a row."""
 
     @initialize(
         kind=st.sampled_from(["shuffle", "none", "local first", "partial key"]),
@@ -131,7 +131,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.emitted: set[int] = set()
         self.bad: set[int] = set()
         self.direct: dict[int, int] = {}  # number → the target it was sent to
-        self.marks: dict[int, list[int]] = {target: [] for target in self.boxes}
+        self.watermarks: dict[int, list[int]] = {target: [] for target in self.boxes}
         self.taken: dict[int, list[Any]] = {target: [] for target in self.boxes}
         self.edges: dict[int, int] = {}
         self.batches: dict[int, set[int]] = {}  # of columns: message → its rows
@@ -174,8 +174,8 @@ class GroupMachine(RuleBasedStateMachine):
         emitter = self.sender.emitter
         self.root += 1
         pair = ((self.root, numbers[0]), (1, numbers[0]))
-        root, mark = (self.root, numbers[0]) if tracked else (MANY, pair)
-        emitter.put_columns(root, emitter.streams[stream], None, rows, mark)
+        root, anchor = (self.root, numbers[0]) if tracked else (MANY, pair)
+        emitter.put_columns(root, emitter.streams[stream], None, rows, anchor)
         emitter.seal()
         self.emitted |= set(numbers)
         self.batches[numbers[0]] = set(numbers)
@@ -197,12 +197,12 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def flushes(self) -> None:
         (number,) = self.numbers(1)
-        origin = Origin("spout", 1, "mark", Fields("ms"))
+        origin = Origin("spout", 1, "watermark", Fields("ms"))
         self.origin = getattr(self, "origin", origin)
         for target in self.boxes:
             self.sender.outlets[target].send_watermark(Segment(self.origin, [number]), number)
             if not self.boxes[target].closed:
-                self.marks[target].append(number)
+                self.watermarks[target].append(number)
 
     @rule(data=st.data(), limit=st.integers(1, 40))
     def takes(self, data: st.DataObject, limit: int) -> None:
@@ -257,8 +257,8 @@ class GroupMachine(RuleBasedStateMachine):
         for target, segments in getattr(self, "taken", {}).items():
             numbers = [item[1] if isinstance(item, tuple) else item for s in segments for item in s.items]
             assert numbers == sorted(numbers)
-            watermarks = [s.items[0] for s in segments if s.origin.stream == "mark"]
-            assert set(watermarks) <= set(self.marks[target])
+            watermarks = [s.items[0] for s in segments if s.origin.stream == "watermark"]
+            assert set(watermarks) <= set(self.watermarks[target])
 
     def waiting(self) -> list[Waiting]:
         found = {id(e): e for o in self.sender.outlets.values() for e in o._ready if isinstance(e, Waiting)}
@@ -276,14 +276,14 @@ class GroupMachine(RuleBasedStateMachine):
         for target, outlet in self.sender.outlets.items():
             assert not outlet._ready
             assert not self.boxes[target].parked
-            watermarks = [s.items[0] for s in self.taken[target] if s.origin.stream == "mark"]
-            if self.marks[target] and not self.boxes[target].closed:
-                assert watermarks[-1] == self.marks[target][-1]  # the newest is never left out
+            watermarks = [s.items[0] for s in self.taken[target] if s.origin.stream == "watermark"]
+            if self.watermarks[target] and not self.boxes[target].closed:
+                assert watermarks[-1] == self.watermarks[target][-1]  # the newest is never left out
         seen = [
             index
             for segments in self.taken.values()
             for s in segments
-            if s.origin.stream != "mark"
+            if s.origin.stream != "watermark"
             for index in numbers_of(s)
         ]
         assert len(seen) == len(set(seen))
@@ -298,12 +298,12 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def numbers_of(segment: Segment) -> list[int]:
-    """The rows, identified by their marks; those of columns share one."""
-    marks: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
-    if isinstance(marks_of(segment), RepeatedMark):
-        assert len(set(marks)) == 1
+    """The rows, identified by their anchors; those of columns share one."""
+    anchors: Any = segment.indices if segment.lineage is None else [pairs[0][1] for pairs in segment.lineage.pairs]
+    if isinstance(anchors_of(segment), RepeatedAnchor):
+        assert len(set(anchors)) == 1
         return [number for _, number in segment.items]
-    return list(marks)
+    return list(anchors)
 
 
 TestGroup = GroupMachine.TestCase

@@ -76,21 +76,21 @@ def split_all(grouping: Grouping, sizes: Iterable[int]) -> Counter[int]:
     return counts
 
 
-def check_shares(shares: Sequence[Share], rows: Sequence[Row], marks: Sequence[Any] | None) -> dict[Row, list[int]]:
-    """What holds for every split: one share a target, order kept, marks beside their rows. Row → its targets."""
+def check_shares(shares: Sequence[Share], rows: Sequence[Row], anchors: Sequence[Any] | None) -> dict[Row, list[int]]:
+    """What holds for every split: one share a target, order kept, anchors beside their rows. Row → its targets."""
     assert len({target for target, _, _ in shares}) == len(shares)
     places = {row: i for i, row in enumerate(rows)}
     assert len(places) == len(rows), "the test's rows must differ"
     went: dict[Row, list[int]] = {row: [] for row in rows}
-    for target, given, given_marks in shares:
+    for target, given, given_anchors in shares:
         assert given
         order = [places[row] for row in given]
         assert order == sorted(set(order))
-        if marks is None:
-            assert given_marks is None
+        if anchors is None:
+            assert given_anchors is None
         else:
-            assert given_marks is not None
-            assert list(given_marks) == [marks[i] for i in order]
+            assert given_anchors is not None
+            assert list(given_anchors) == [anchors[i] for i in order]
         for row in given:
             went[row].append(target)
     return went

@@ -28,7 +28,7 @@ from aiostorm.topology import (
     NoneGrouping,
     Origin,
     PartialKeyGrouping,
-    RepeatedMark,
+    RepeatedAnchor,
     Row,
     Segment,
     Share,
@@ -72,10 +72,10 @@ class Halves(Grouping):
     def choose(self, values: Row) -> Sequence[int]:
         return self.targets[:1]
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         half = len(rows) // 2
         ends = {self.targets[0]: slice(0, half), self.targets[-1]: slice(half, None)}
-        return [(to, rows[part], None if marks is None else marks[part]) for to, part in ends.items()]
+        return [(to, rows[part], None if anchors is None else anchors[part]) for to, part in ends.items()]
 
 
 class ByColumn(ByLength):
@@ -311,7 +311,7 @@ def test_rows_are_made_when_they_are_asked_for() -> None:
 
 
 def test_a_segment_of_columns_is_a_segment_of_rows() -> None:
-    segment = Segment(ORIGIN, ColumnRows(batch(["a", "b"]), False), 5, 6, RepeatedMark(3, 2))
+    segment = Segment(ORIGIN, ColumnRows(batch(["a", "b"]), False), 5, 6, RepeatedAnchor(3, 2))
     assert segment.rows == [("a", 0), ("b", 1)]
     assert segment.tuple_at(1)["word"] == "b"
     assert segment.pairs_of(1) == ((5, 3),)
@@ -350,9 +350,9 @@ def test_a_value_without_an_arrow_type_is_an_error_with_component_and_field(valu
 
 
 def test_a_repeated_mark_is_a_sequence() -> None:
-    marks = RepeatedMark(7, 3)
-    assert list(marks) == [7, 7, 7]
-    assert list(marks[1:]) == [7, 7]
-    assert (marks[0], marks[-1]) == (7, 7)
+    anchors = RepeatedAnchor(7, 3)
+    assert list(anchors) == [7, 7, 7]
+    assert list(anchors[1:]) == [7, 7]
+    assert (anchors[0], anchors[-1]) == (7, 7)
     with pytest.raises(IndexError):
-        marks[3]
+        anchors[3]

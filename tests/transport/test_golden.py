@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment
+from aiostorm.topology import Fields, Lineage, Origin, RepeatedAnchor, Segment
 from aiostorm.transport import (
     PayloadKind,
     pack_bundle,
@@ -87,7 +87,7 @@ VALUES: dict[str, Any] = {
 SEGMENTS = {
     "untracked": Segment(WORDS, ["a", "b"]),
     "indices": Segment(WORDS, ["a", "b"], 1, 2, [0, 300]),
-    "same": Segment(COUNTS, [("a", 1), ("b", [2])], 1, 2, RepeatedMark(5, 2)),
+    "same": Segment(COUNTS, [("a", 1), ("b", [2])], 1, 2, RepeatedAnchor(5, 2)),
     "lineage": Segment(WORDS, ["a", "b"], lineage=Lineage({1: 2, 3: 4}, [((1, 0), (3, 7)), ((1, 1),)])),
 }
 

@@ -301,7 +301,7 @@ class Buffered:
 
 
 @dataclass
-class Marks:
+class InputWatermarks:
     """The watermark of all input tasks, from all that was ever said."""
 
     inputs: int
@@ -313,7 +313,7 @@ class Marks:
     silent: set[int] = field(default_factory=set)
     watermark: float = -math.inf
 
-    def event(self, now: int, speaker: int | None = None, mark: int | None = None) -> float:
+    def event(self, now: int, speaker: int | None = None, watermark: int | None = None) -> float:
         """Something happens at `now`. The watermark."""
         if speaker is not None:
             self.last_active[speaker] = now
@@ -323,8 +323,8 @@ class Marks:
             if self.idle_timeout is not None and now - self.last_active.get(name, 0) >= self.idle_timeout:
                 self.silent.add(name)
         self.decide()
-        if speaker is not None and mark is not None:
-            self.said.setdefault(speaker, []).append(mark)
+        if speaker is not None and watermark is not None:
+            self.said.setdefault(speaker, []).append(watermark)
             self.decide()
         return self.watermark
 
@@ -338,6 +338,10 @@ class Marks:
         elif self.policy == "min":
             found = min(active)
         else:
-            passed = [mark for mark in active if sum(far >= mark for far in active) / len(active) >= self.ratio - 1e-12]
+            passed = [
+                watermark
+                for watermark in active
+                if sum(far >= watermark for far in active) / len(active) >= self.ratio - 1e-12
+            ]
             found = max(passed)
         self.watermark = max(self.watermark, found)

@@ -203,24 +203,24 @@ def assert_watermarks(rng: random.Random) -> None:
     policy = rng.choice(list(POLICIES))
     ratio = rng.choice((0.3, 0.5, 0.6, 0.9, 1))
     idle_timeout = rng.choice((None, 1, 10, 30))
-    marks = Watermarks(range(inputs), policy=POLICIES[policy], ratio=ratio, idle_timeout_ms=idle_timeout)
-    expected = reference.Marks(inputs, policy, ratio, idle_timeout)
+    watermarks = Watermarks(range(inputs), policy=POLICIES[policy], ratio=ratio, idle_timeout_ms=idle_timeout)
+    expected = reference.InputWatermarks(inputs, policy, ratio, idle_timeout)
     now, before = 0, None
     for _ in range(rng.randint(1, 25)):
         now += rng.choice((0, 1, 3, 9, 12, 40))
-        what, name, mark = (
+        what, name, watermark = (
             rng.choice(("advance", "advance", "activity", "tick")),
             rng.randrange(inputs),
             rng.randint(-99, 99),
         )
         if what == "advance":
-            said, wanted = marks.advance(name, mark, now), expected.event(now, name, mark)
+            said, wanted = watermarks.advance(name, watermark, now), expected.event(now, name, watermark)
         elif what == "activity":
-            said, wanted = marks.on_activity(name, now), expected.event(now, name)
+            said, wanted = watermarks.on_activity(name, now), expected.event(now, name)
         else:
-            said, wanted = marks.tick(now), expected.event(now)
+            said, wanted = watermarks.tick(now), expected.event(now)
         assert (float("-inf") if said is None else said) == wanted
-        assert marks.idle == expected.silent
+        assert watermarks.idle == expected.silent
         assert before is None or (said is not None and said >= before)
         before = said
 
@@ -232,9 +232,9 @@ def assert_whole(rng: random.Random) -> None:
     lag = rng.choice((0, 2, 10))
     size, slide, offset = sizes(rng)
     generators = [Periodic(lag, interval_ms=10) for _ in range(inputs)]
-    marks = Watermarks(range(inputs), policy=POLICIES[policy], idle_timeout_ms=idle_timeout)
+    watermarks = Watermarks(range(inputs), policy=POLICIES[policy], idle_timeout_ms=idle_timeout)
     windows = time_windows(Sliding(size, slide, offset), MERGING)
-    expected_marks = reference.Marks(inputs, policy, 0.9, idle_timeout)
+    expected_watermarks = reference.InputWatermarks(inputs, policy, 0.9, idle_timeout)
     expected = reference.Aligned(size, slide, offset)
     skew = [rng.choice((0, 0, 5, -30, 200)) for _ in range(inputs)]
     highest: dict[int, int] = {}
@@ -251,15 +251,15 @@ def assert_whole(rng: random.Random) -> None:
             keys, timestamps, values = columns(rows)
             windows.add(keys, timestamps, values)
             generators[speaker].observe(timestamps, values)
-            marks.on_activity(speaker, now)
-            expected_marks.event(now, speaker)
+            watermarks.on_activity(speaker, now)
+            expected_watermarks.event(now, speaker)
         for name, generator in enumerate(generators):
-            mark = generator.tick(now)
-            if mark is not None:
-                assert mark == highest[name] - lag
-                marks.advance(name, mark, now)
-                expected_marks.event(now, name, mark)
-        said, wanted = marks.tick(now), expected_marks.event(now)
+            watermark = generator.tick(now)
+            if watermark is not None:
+                assert watermark == highest[name] - lag
+                watermarks.advance(name, watermark, now)
+                expected_watermarks.event(now, name, watermark)
+        said, wanted = watermarks.tick(now), expected_watermarks.event(now)
         assert (float("-inf") if said is None else said) == wanted
         if said is not None:
             fired = [((one.window.start, one.window.end), one.key, values_of(one)) for one in windows.advance(said)]

@@ -343,32 +343,32 @@ def test_keys_that_cannot_be_compared_fire_in_an_order() -> None:
 
 def test_in_whatever_order_inputs_fall_silent_the_answer_is_the_same() -> None:
     for first, second in (("a", "b"), ("b", "a")):
-        marks = Watermarks(["a", "b"], idle_timeout_ms=10)
-        marks.advance("a", 100, 0)
-        marks.advance("b", 200, 0)
-        assert marks.watermark == 100
-        marks.on_activity(second, 5)
-        marks.tick(10)
-        assert marks.idle == {first}
-        assert marks.tick(15) == 200
+        watermarks = Watermarks(["a", "b"], idle_timeout_ms=10)
+        watermarks.advance("a", 100, 0)
+        watermarks.advance("b", 200, 0)
+        assert watermarks.watermark == 100
+        watermarks.on_activity(second, 5)
+        watermarks.tick(10)
+        assert watermarks.idle == {first}
+        assert watermarks.tick(15) == 200
 
 
 def test_an_idle_input_is_waited_for_again_when_it_speaks() -> None:
-    marks = Watermarks(["a", "b"], idle_timeout_ms=10, now_ms=0)
-    marks.advance("a", 100, 1)
-    assert marks.watermark is None  # b has said nothing
-    assert marks.next_idle_ms == 10
-    assert marks.tick(10) == 100
-    marks.advance("b", 50, 11)
-    assert marks.advance("a", 200, 12) == 100  # it does not go back, nor on
-    assert marks.advance("b", 150, 13) == 150
+    watermarks = Watermarks(["a", "b"], idle_timeout_ms=10, now_ms=0)
+    watermarks.advance("a", 100, 1)
+    assert watermarks.watermark is None  # b has said nothing
+    assert watermarks.next_idle_ms == 10
+    assert watermarks.tick(10) == 100
+    watermarks.advance("b", 50, 11)
+    assert watermarks.advance("a", 200, 12) == 100  # it does not go back, nor on
+    assert watermarks.advance("b", 150, 13) == 150
 
 
 def test_a_share_of_the_inputs() -> None:
-    marks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
+    watermarks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
     for name in range(8):
-        assert marks.advance(name, 100 + name, 0) is None
-    assert marks.advance(8, 50, 0) == 50
+        assert watermarks.advance(name, 100 + name, 0) is None
+    assert watermarks.advance(8, 50, 0) == 50
 
 
 def test_one_bad_clock_does_not_move_time_far() -> None:
@@ -408,9 +408,9 @@ def test_an_input_that_begins_with_a_slow_clock_is_not_years_behind(clocks: list
 
 
 def test_marks_and_functions() -> None:
-    marks = Punctuated(lambda row: row == "mark", lag_ms=1)
-    assert marks.observe([5, 9], ["", ""]) is None
-    assert marks.observe([4, 20], ["mark", ""]) == 8
+    watermarks = Punctuated(lambda row: row == "mark", lag_ms=1)
+    assert watermarks.observe([5, 9], ["", ""]) is None
+    assert watermarks.observe([4, 20], ["mark", ""]) == 8
     own = ByFunction(lambda at_ms, row: row, max_advance_ms=10)
     assert own.observe([1, 2], [None, None]) is None
     assert own.observe([1, 2, 3], [5, 7, 1_000]) == 17

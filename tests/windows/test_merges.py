@@ -54,7 +54,7 @@ def test_rows_of_windows_that_share_nothing_are_in_the_order_of_their_coming(add
     st.sampled_from([(10, 3), (10, 5), (12, 1), (7, 4), (30, 10)]),
 )
 def test_states_are_joined_slice_by_slice_whenever_their_rows_came(
-    added: list[tuple[int, int]], marks: list[int], size: tuple[int, int]
+    added: list[tuple[int, int]], watermarks: list[int], size: tuple[int, int]
 ) -> None:
     """Whether a window has fired meanwhile or not must not be seen in another one."""
     assigner = Sliding(*size)
@@ -64,8 +64,8 @@ def test_states_are_joined_slice_by_slice_whenever_their_rows_came(
     for at, (timestamp, value) in enumerate(added):
         if not windows.add_one("k", timestamp, value).late:
             here.append((timestamp, value))
-        if at < len(marks):
-            fired += [(one.window, one.result, list(here)) for one in windows.advance(marks[at])]
+        if at < len(watermarks):
+            fired += [(one.window, one.result, list(here)) for one in windows.advance(watermarks[at])]
     fired += [(one.window, one.result, here) for one in windows.advance(FAR)]
     for window, result, known in fired:
         inside = [row for row in known if row[0] in window]

@@ -166,17 +166,17 @@ def test_a_late_row_after_the_others() -> None:
     "Rows that eight inputs still send for this window must not be lost",
 )
 def test_a_share_of_the_inputs_has_passed_the_end() -> None:
-    marks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
+    watermarks = Watermarks(range(10), policy=WatermarkPolicy.MAX_TIMESTAMP_WITH_RATIO, ratio=0.9)
     windows = PlainWindows(Tumbling(100), Count())
     windows.add([None], [20], [1])
     for name, at_ms in enumerate([120] + [50] * 8):
-        marks.advance(name, at_ms, 0)
-    assert marks.watermark == 50
+        watermarks.advance(name, at_ms, 0)
+    assert watermarks.watermark == 50
     assert list(windows.advance(50)) == []
     for name in range(1, 8):
-        marks.advance(name, 100, 0)
-    assert marks.watermark == 50
-    assert marks.advance(8, 100, 0) == 100
+        watermarks.advance(name, 100, 0)
+    assert watermarks.watermark == 50
+    assert watermarks.advance(8, 100, 0) == 100
     assert [one.window.end for one in windows.advance(100)] == [100]
 
 

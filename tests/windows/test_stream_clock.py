@@ -1,4 +1,4 @@
-"""Stream clocks: marks go before the rows that they make late, and no more of them than that."""
+"""Stream clocks: watermarks go before the rows that they make late, and no more of them than that."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ClockedWindows:
     def add(self, rows: list[reference.Row]) -> None:
         self.windows.add(rows)
 
-    def mark(self, watermark: int) -> None:
+    def advance_to(self, watermark: int) -> None:
         self.fired += self.windows.advance(watermark)
 
     def end(self) -> tuple[list[Any], list[Any]]:
@@ -141,17 +141,17 @@ def test_any_batches_give_what_rows_give_one_by_one(
         value += len(rows)
         for row in rows:
             if stepped.ms is not None:
-                plain.mark(stepped.ms - lag)
+                plain.advance_to(stepped.ms - lag)
             plain.add([row])
             stepped.observe([int(row[1])])
         times = [row[1] for row in rows]
         begin = 0
         if not (unchecked and times and followed.observe_max(max(times))):
-            for place, mark in followed.observe(times):
+            for place, watermark in followed.observe(times):
                 ours.add(rows[begin:place])
-                ours.mark(mark - lag)
+                ours.advance_to(watermark - lag)
                 begin = place
         ours.add(rows[begin:])
-        if not number % turns and (mark_ms := followed.due_watermark(0)) is not None:
-            ours.mark(mark_ms - lag)
+        if not number % turns and (watermark_ms := followed.due_watermark(0)) is not None:
+            ours.advance_to(watermark_ms - lag)
     assert ours.end() == plain.end()

@@ -18,9 +18,9 @@ class AllGrouping(Grouping):
         """Every target."""
         return self.targets
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """The same rows for every target."""
-        return [(target, rows, marks) for target in self.targets] if rows else []
+        return [(target, rows, anchors) for target in self.targets] if rows else []
 
     split_values = split
 

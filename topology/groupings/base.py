@@ -95,14 +95,14 @@ class Grouping(ABC):
         """The target tasks of each row."""
         return [self.choose(row) for row in rows]
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        """One share for each target that gets rows. `marks` is parallel to `rows`."""
-        return share_out(self.choose_batch(rows), rows, marks)
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+        """One share for each target that gets rows. `anchors` is parallel to `rows`."""
+        return share_out(self.choose_batch(rows), rows, anchors)
 
-    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """The same for a stream of one field: its tuples, and the rows of shares, are bare values."""
-        shares = self.split(list(zip(rows)), marks)
-        return [(target, [row[0] for row in share], share_marks) for target, share, share_marks in shares]
+        shares = self.split(list(zip(rows)), anchors)
+        return [(target, [row[0] for row in share], share_anchors) for target, share, share_anchors in shares]
 
     def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
         """The same for the rows of a pyarrow RecordBatch (at least one): a RecordBatch for each target.

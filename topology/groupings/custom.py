@@ -39,17 +39,19 @@ class CustomGrouping(Grouping):
             raise EmitError(f"{self._name()}: choose_batch returned {len(chosen)} results for {len(rows)} rows")
         return [self._checked(targets, i) for i, targets in enumerate(chosen)]
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         """The shares that the user's grouping makes."""
         if not self._splits_itself:
-            return share_out(self.choose_batch(rows), rows, marks)
+            return share_out(self.choose_batch(rows), rows, anchors)
         # An empty share would be a segment that is never done.
-        shares = [share for share in self._inner.split(rows, marks) if share[1]]
+        shares = [share for share in self._inner.split(rows, anchors) if share[1]]
         self._check_targets([share[0] for share in shares], "split")
-        for _, given, given_marks in shares:
-            if (given_marks is None) != (marks is None) or (given_marks is not None and len(given) != len(given_marks)):
+        for _, given, given_anchors in shares:
+            if (given_anchors is None) != (anchors is None) or (
+                given_anchors is not None and len(given) != len(given_anchors)
+            ):
                 raise EmitError(
-                    f"{self._name()}: split must return one mark for each row, or None if it was called with None"
+                    f"{self._name()}: split must return one anchor for each row, or None if it was called with None"
                 )
         return shares
 

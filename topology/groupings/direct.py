@@ -21,7 +21,7 @@ class DirectGrouping(Grouping):
         """Refused: EmitError."""
         raise self._refusal()
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         """Refused: EmitError."""
         raise self._refusal()
 

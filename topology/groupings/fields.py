@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..columns import RepeatedMark
+from ..columns import RepeatedAnchor
 from ..tuples import Row
 from .keyed import KeyedGrouping
 from .shares import DealtMarks, Share, share_each
@@ -26,30 +26,30 @@ class FieldsGrouping(KeyedGrouping):
         """The task of this row's key."""
         return (self.targets[self._lookup_one((values,))],)
 
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         """Shares by key."""
         if len(rows) == 1:
-            return [(self.targets[self._lookup_one(rows)], rows, marks)]
-        return self._shares(self._lookup(rows), rows, marks)
+            return [(self.targets[self._lookup_one(rows)], rows, anchors)]
+        return self._shares(self._lookup(rows), rows, anchors)
 
-    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """The same for rows with a single value."""
-        return self._shares(self._lookup_values(rows), rows, marks)
+        return self._shares(self._lookup_values(rows), rows, anchors)
 
-    def _shares(self, places: list[int], items: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def _shares(self, places: list[int], items: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """Rows or values by the index of their target. This is the hottest loop of a word count: measure changes."""
         targets = self.targets
         if len(targets) == 1:  # the keys were still looked up: an invalid key must be an error here too
-            return [(targets[0], items, marks)] if items else []
+            return [(targets[0], items, anchors)] if items else []
         if len(items) <= 2 * len(targets):  # a list for each target would cost more than it saves
-            return share_each([targets[place] for place in places], items, marks)
+            return share_each([targets[place] for place in places], items, anchors)
         shares: list[list[Any]] = [[] for _ in targets]
         append = [share.append for share in shares]
         for item, place in zip(items, places):  # noqa: B905 - strict costs a tenth here
             append[place](item)
-        if marks is None:
+        if anchors is None:
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
-        if isinstance(marks, RepeatedMark):
-            return [(targets[i], share, marks[: len(share)]) for i, share in enumerate(shares) if share]
-        dealt = DealtMarks(marks, places, len(targets))
+        if isinstance(anchors, RepeatedAnchor):
+            return [(targets[i], share, anchors[: len(share)]) for i, share in enumerate(shares) if share]
+        dealt = DealtMarks(anchors, places, len(targets))
         return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]

@@ -23,9 +23,9 @@ class GlobalGrouping(Grouping):
         """The lowest task id."""
         return (self._lowest,)
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """All rows, unchanged, to the lowest task id."""
-        return [(self._lowest, rows, marks)] if rows else []
+        return [(self._lowest, rows, anchors)] if rows else []
 
     split_values = split
 

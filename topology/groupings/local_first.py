@@ -34,13 +34,13 @@ class LocalFirstGrouping(Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Deal to the nearest ring with free capacity; rows that do not fit there are the rest."""
         for ring in self._rings[:-1]:
             if any(free(target) > 0 for target in ring.targets):
-                return ring.deal(rows, marks, free)
-        return self._rings[-1].deal(rows, marks, free)
+                return ring.deal(rows, anchors, free)
+        return self._rings[-1].deal(rows, anchors, free)
 
     def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns."""
@@ -49,9 +49,9 @@ class LocalFirstGrouping(Spreading):
                 return ring.place(free)
         return self._rings[-1].place(free)
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """To the nearest ring with a target below its high mark; when there is none, to all."""
-        shares, rest = self.deal(rows, marks, self._below_mark)
-        return shares if rest is None else self._rings[-1].split(rows, marks)
+        shares, rest = self.deal(rows, anchors, self._below_mark)
+        return shares if rest is None else self._rings[-1].split(rows, anchors)
 
     split_values = split

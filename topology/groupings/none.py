@@ -18,14 +18,14 @@ class NoneGrouping(Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Any target for each row."""
         capacities = {target: found for target in self.targets if (found := free(target)) > 0}
         count, rng = len(rows), self.context.rng
         takers = list(capacities)
         if len(self.targets) == 1 and count and capacities and capacities[takers[0]] >= count:
-            return [(takers[0], rows, marks)], None
+            return [(takers[0], rows, anchors)], None
         picks: list[int] = []
         while takers and len(picks) < count:
             some = min(count - len(picks), min(capacities.values()))  # this many fit into any of them
@@ -37,6 +37,6 @@ class NoneGrouping(Spreading):
             takers = list(capacities)
         dealt = len(picks)
         if dealt == count:
-            return share_each(picks, rows, marks), None
-        rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
-        return share_each(picks, rows, marks) if dealt else [], rest
+            return share_each(picks, rows, anchors), None
+        rest = Rest(rows[dealt:], None if anchors is None else anchors[dealt:])
+        return share_each(picks, rows, anchors) if dealt else [], rest

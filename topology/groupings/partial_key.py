@@ -52,17 +52,17 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Row], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Row], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Shares by the less used candidate of each row's key with free capacity."""
         pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
-        return self._by_pairs(pairs, rows, marks, free)
+        return self._by_pairs(pairs, rows, anchors, free)
 
     def deal_values(
-        self, values: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, values: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for rows with a single value."""
-        return self._by_pairs(self._lookup_values(values), values, marks, free)
+        return self._by_pairs(self._lookup_values(values), values, anchors, free)
 
     def places(self, hashes: Any) -> Any:
         """The less used candidate of each hash."""
@@ -120,14 +120,14 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         self,
         pairs: list[tuple[int, int]],
         items: Sequence[Any],
-        marks: Sequence[Any] | None,
+        anchors: Sequence[Any] | None,
         free: FreeCapacity,
     ) -> tuple[list[Share], Rest | None]:
         if not items:
             return [], None
         # The keys were still looked up: an invalid key must be an error here too.
         if len(self.targets) == 1 and free(self.targets[0]) >= len(items):
-            return [(self.targets[0], items, marks)], None
+            return [(self.targets[0], items, anchors)], None
         used = self.used
         capacities = {target: free(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
         chosen = []
@@ -136,7 +136,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
                 target = first if used[first] <= used[second] else second
                 used[target] += 1
                 chosen.append(target)
-            return share_each(chosen, items, marks), None
+            return share_each(chosen, items, anchors), None
         left: list[int] = []
         for i, (first, second) in enumerate(pairs):
             target, other = (first, second) if used[first] <= used[second] else (second, first)
@@ -149,15 +149,15 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
             else:
                 left.append(i)
         if not left:
-            return share_each(chosen, items, marks), None
-        rest = Rest([items[i] for i in left], _at(marks, left), [pairs[i] for i in left])
+            return share_each(chosen, items, anchors), None
+        rest = Rest([items[i] for i in left], _at(anchors, left), [pairs[i] for i in left])
         waits = set(left)
         dealt = [i for i in range(len(items)) if i not in waits]
-        return share_each(chosen, [items[i] for i in dealt], _at(marks, dealt)), rest
+        return share_each(chosen, [items[i] for i in dealt], _at(anchors, dealt)), rest
 
     def _below_mark(self, target: int) -> int:
         return UNLIMITED  # on an edge without waiting, only the use counts
 
 
-def _at(marks: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
-    return None if marks is None else [marks[i] for i in places]
+def _at(anchors: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
+    return None if anchors is None else [anchors[i] for i in places]

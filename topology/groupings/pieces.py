@@ -31,13 +31,13 @@ def piece_size(targets: Sequence[int], row_s: Callable[[int], float]) -> int:
 
 
 class ShareParts:
-    """Rows and their marks, and the parts of them for each target."""
+    """Rows and their anchors, and the parts of them for each target."""
 
-    __slots__ = ("_marks", "_parts", "_rows")
+    __slots__ = ("_anchors", "_parts", "_rows")
 
-    def __init__(self, rows: Sequence[object], marks: Sequence[object] | None) -> None:
+    def __init__(self, rows: Sequence[object], anchors: Sequence[object] | None) -> None:
         self._rows = rows
-        self._marks = marks
+        self._anchors = anchors
         self._parts: dict[int, list[slice]] = {}
 
     def add(self, target: int, start: int, stop: int) -> None:
@@ -46,9 +46,9 @@ class ShareParts:
 
     def shares(self) -> list[tuple[int, Sequence[object], Sequence[object] | None]]:
         """One share for each target that gets rows, which keep their order."""
-        rows, marks = self._rows, self._marks
+        rows, anchors = self._rows, self._anchors
         return [
-            (target, _joined(rows, parts), None if marks is None else _joined(marks, parts))
+            (target, _joined(rows, parts), None if anchors is None else _joined(anchors, parts))
             for target, parts in self._parts.items()
         ]
 

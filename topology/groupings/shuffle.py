@@ -75,36 +75,36 @@ class ShuffleGrouping(Spreading):
         """The only target, if there is just one."""
         return self.targets[0] if len(self.targets) == 1 else None
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """Shares for an edge without waiting, or for a single target."""
         if len(self.targets) == 1:
-            return [(self.targets[0], rows, marks)] if rows else []
-        return super().split(rows, marks)
+            return [(self.targets[0], rows, anchors)] if rows else []
+        return super().split(rows, anchors)
 
     split_values = split
 
     def deal(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Whole rounds while all targets have free capacity, else round by round over those that have."""
         count = len(rows)
         if not count:
             return [], None
         if self._size > 1 or (count > len(self._left) and len(self.targets) > 1 and self._piece_size() > 1):
-            return self._in_pieces(rows, marks, free)
+            return self._in_pieces(rows, anchors, free)
         if count == 1:
             target = self._one(free)
-            return ([], Rest(rows, marks)) if target is None else ([(target, rows, marks)], None)
+            return ([], Rest(rows, anchors)) if target is None else ([(target, rows, anchors)], None)
         capacities = list(map(free, self.targets))
         # No target gets more than whole rounds and a turn of each of the rounds at the ends.
         if min(capacities) >= count // len(capacities) + 2:
-            return self._split_evenly(rows, marks), None
+            return self._split_evenly(rows, anchors), None
         picks = self._skipping_full(count, dict(zip(self.targets, capacities, strict=True)))
         dealt = len(picks)
         if dealt == count:
-            return share_each(picks, rows, marks), None
-        rest = Rest(rows[dealt:], None if marks is None else marks[dealt:])
-        return share_each(picks, rows, marks) if dealt else [], rest
+            return share_each(picks, rows, anchors), None
+        rest = Rest(rows[dealt:], None if anchors is None else anchors[dealt:])
+        return share_each(picks, rows, anchors) if dealt else [], rest
 
     def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns."""
@@ -114,12 +114,12 @@ class ShuffleGrouping(Spreading):
         return piece_size(self.targets, self.context.row_s)
 
     def _in_pieces(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Piece by piece to targets with free capacity; the last piece continues with the next batch."""
         count, n_targets = len(rows), len(self.targets)
         capacities: dict[int, int] = {}
-        parts = ShareParts(rows, marks)
+        parts = ShareParts(rows, anchors)
         at = skipped = 0
         while at < count:
             if not self._more:
@@ -141,7 +141,7 @@ class ShuffleGrouping(Spreading):
             self._more -= some
             at += some
             skipped = 0
-        return parts.shares(), None if at == count else Rest(rows[at:], None if marks is None else marks[at:])
+        return parts.shares(), None if at == count else Rest(rows[at:], None if anchors is None else anchors[at:])
 
     def _one(self, free: FreeCapacity) -> int | None:
         """The target of one row."""
@@ -187,26 +187,26 @@ class ShuffleGrouping(Spreading):
         self._left = left[:at]
         return left[at:][::-1]
 
-    def _split_evenly(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+    def _split_evenly(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         """Many rows: whole rounds are permuted and transposed in C; only the ends are dealt one by one."""
         if len(self.targets) == 1:
-            return [(self.targets[0], rows, marks)]
+            return [(self.targets[0], rows, anchors)]
         if len(rows) < _FEW:
-            return share_each(self._picks(len(rows)), rows, marks)
+            return share_each(self._picks(len(rows)), rows, anchors)
         head = len(self._left)
         rounds, tail = divmod(len(rows) - head, len(self.targets))
         if rounds <= 0:
-            return share_each(self._picks(len(rows)), rows, marks)
+            return share_each(self._picks(len(rows)), rows, anchors)
         drawn = self._rng.randbytes(rounds)
         end = len(rows) - tail
         targets = self._picks(head)
         ends = [*range(head), *range(end, len(rows))]
         targets += self._picks(tail)
         shares = self._whole_rounds(rows, drawn, head, end, targets, ends)
-        if marks is None:
+        if anchors is None:
             return [(target, shares[target], None) for target in self.targets]
-        share_marks = self._whole_rounds(marks, drawn, head, end, targets, ends)
-        return [(target, shares[target], share_marks[target]) for target in self.targets]
+        share_anchors = self._whole_rounds(anchors, drawn, head, end, targets, ends)
+        return [(target, shares[target], share_anchors[target]) for target in self.targets]
 
     def _whole_rounds(
         self, items: Sequence[Any], drawn: bytes, head: int, end: int, targets: list[int], ends: list[int]

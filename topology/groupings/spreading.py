@@ -26,7 +26,7 @@ class Rest(NamedTuple):
     """Rows that fit nowhere now. `choices`: the possible targets of each of them; None: any target."""
 
     rows: Sequence[Any]
-    marks: Sequence[Any] | None
+    anchors: Sequence[Any] | None
     choices: Sequence[tuple[int, ...]] | None = None
 
 
@@ -40,15 +40,15 @@ class Spreading(Grouping):
 
     @abstractmethod
     def deal(
-        self, rows: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """One share for each target that gets rows, and the rest. `free(target)`: how many rows it accepts now."""
 
     def deal_values(
-        self, values: Sequence[Any], marks: Sequence[Any] | None, free: FreeCapacity
+        self, values: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for a stream of one field, whose tuples are sent as bare values."""
-        return self.deal(values, marks, free)  # most groupings do not read the rows
+        return self.deal(values, anchors, free)  # most groupings do not read the rows
 
     def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns, which is not split; None: all targets are full."""
@@ -70,15 +70,15 @@ class Spreading(Grouping):
     def on_taken(self, target: int, count: int) -> None:
         """A target has taken rows of the rest."""
 
-    def split(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """Shares for an edge without waiting: to targets below their high mark if there are any, else to all."""
-        shares, rest = self.deal(rows, marks, self._below_mark)
-        return shares if rest is None else self.deal(rows, marks, _unlimited)[0]
+        shares, rest = self.deal(rows, anchors, self._below_mark)
+        return shares if rest is None else self.deal(rows, anchors, _unlimited)[0]
 
-    def split_values(self, rows: Sequence[Any], marks: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
         """The same for a stream of one field."""
-        shares, rest = self.deal_values(rows, marks, self._below_mark)
-        return shares if rest is None else self.deal_values(rows, marks, _unlimited)[0]
+        shares, rest = self.deal_values(rows, anchors, self._below_mark)
+        return shares if rest is None else self.deal_values(rows, anchors, _unlimited)[0]
 
     def _below_mark(self, target: int) -> int:
         return 0 if self.context.is_high(target) else UNLIMITED

@@ -2,8 +2,8 @@
 
 exchange.py is a worker's traffic with all others, peer_channel.py the traffic with one of them. A remote task has a
 remote_mailbox.py here, which sends while it has credit (credit.py, pure). Rows are encoded by segments.py, with
-marks.py for their messages. What goes to one peer waits in a send queue until the link takes it; what has arrived waits
-in receive_buffer.py until the mailbox takes it.
+anchors.py for their messages. What goes to one peer waits in a send queue until the link takes it; what has arrived
+waits in receive_buffer.py until the mailbox takes it.
 """
 
 from .credit import ReceiverCredit, SenderCredit, split_capacity

@@ -108,9 +108,9 @@ class RemoteMailbox:
         """Does it wait for credit with segments to send?"""
         return not self.gate_open or (bool(self._queue) and not self.sender_credit.has_credit)
 
-    def pack(self, origin: Origin, items: Any, marks: Any) -> list[tuple[PackedItems, Any]]:
-        """Encode items and their marks, in pieces. UnsendableError with the `offset` of the first bad row."""
-        return split_items(origin, items, marks)
+    def pack(self, origin: Origin, items: Any, anchors: Any) -> list[tuple[PackedItems, Any]]:
+        """Encode items and their anchors, in pieces. UnsendableError with the `offset` of the first bad row."""
+        return split_items(origin, items, anchors)
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Take a segment (of packed items) if the gate is open."""

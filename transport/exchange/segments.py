@@ -1,8 +1,8 @@
 """Segments: tuples as bytes, in columns.
 
     body      msgpack array of segments
-    segment   array: source task, stream, root, edge, marks (marks.py), rows, columns. Before the columns there may be
-              the time at which the rows entered the topology (ms since 1970), and, if a function of the consumer
+    segment   array: source task, stream, root, edge, anchors (anchors.py), rows, columns. Before the columns there may
+              be the time at which the rows entered the topology (ms since 1970), and, if a function of the consumer
               gives event times: bytes, an array of a time for each row, or the error that it raised, as text
     columns   array of one column per field; or an extension: a RecordBatch (codec/batches.py), a column per field
     column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
@@ -42,7 +42,7 @@ from ..codec.values import (
 )
 from ..errors import RemoteFailureError, UnreadableError, UnsendableError
 from ..link.sequence import MAX_PAYLOAD_BYTES
-from .marks import marks_size, pack_marks, unpack_marks
+from .anchors import marks_size, pack_anchors, unpack_anchors
 
 PIECE_BYTES: Final = 48 * 1024
 """The target size of a piece; with more than one row it has at most a third more."""
@@ -52,7 +52,7 @@ MAX_PIECE_ROWS: Final = 8192
 MAX_STREAM_BYTES: Final = 1024
 
 MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
-"""The largest row with its marks, alone in its segment and payload."""
+"""The largest row with its anchors, alone in its segment and payload."""
 
 WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
 """How much of a chunk (topology/identity.py), in Arrow's memory, is sent in one piece; with its schema it fits."""
@@ -124,15 +124,15 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
 
 
 def split_items(
-    origin: Origin, items: Sequence[Any], marks: Any = None, max_bytes: int = PIECE_BYTES
+    origin: Origin, items: Sequence[Any], anchors: Any = None, max_bytes: int = PIECE_BYTES
 ) -> list[tuple[PackedItems, Any]]:
-    """Items and their marks (indices, RepeatedMark, pairs of a lineage, or None) in pieces of about `max_bytes`.
+    """Items and their anchors (indices, RepeatedAnchor, pairs of a lineage, or None) in pieces of about `max_bytes`.
 
     Usually there is one. UnsendableError as in pack_items, and for a row that is larger than a link carries.
     """
     if type(items) is ColumnRows:
-        return _split_batch(origin, items, marks, max_bytes)
-    return _split(origin, items, marks, max_bytes, 0)
+        return _split_batch(origin, items, anchors, max_bytes)
+    return _split(origin, items, anchors, max_bytes, 0)
 
 
 def pack_segment(segment: Segment) -> bytes:
@@ -140,7 +140,7 @@ def pack_segment(segment: Segment) -> bytes:
     items, origin = segment.items, segment.origin
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
-    head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_marks(segment), len(items))
+    head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_anchors(segment), len(items))
     if segment.ingested_ms is not None:
         head = (*head, segment.ingested_ms)
     if items.times:
@@ -157,68 +157,68 @@ def segments_body(segments: Sequence[bytes]) -> bytes:
     return head + b"".join(segments)
 
 
-def _split(origin: Origin, items: Any, marks: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
+def _split(origin: Origin, items: Any, anchors: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
     """`first`: how many rows precede these."""
     count = len(items)
     if count > MAX_PIECE_ROWS:
-        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, marks, max_bytes, first)
+        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, anchors, max_bytes, first)
     try:
         packed = pack_items(origin, items)
     except UnsendableError as error:
         if error.offset is not None:
             error.offset += first
         raise
-    size = len(packed.columns) + len(packed.times) + marks_size(marks)
+    size = len(packed.columns) + len(packed.times) + marks_size(anchors)
     if count > 1 and size > max_bytes + max_bytes // 3:
-        return _split_into(-(-size // max_bytes), origin, items, marks, max_bytes, first)
-    _check_row(origin, items, marks, size, first)
-    return [(packed, marks)]
+        return _split_into(-(-size // max_bytes), origin, items, anchors, max_bytes, first)
+    _check_row(origin, items, anchors, size, first)
+    return [(packed, anchors)]
 
 
 def _split_into(
-    pieces: int, origin: Origin, items: Any, marks: Any, max_bytes: int, first: int
+    pieces: int, origin: Origin, items: Any, anchors: Any, max_bytes: int, first: int
 ) -> list[tuple[PackedItems, Any]]:
     found: list[tuple[PackedItems, Any]] = []
-    for part, part_marks, start in _parts(pieces, items, marks):
-        found += _split(origin, part, part_marks, max_bytes, first + start)
+    for part, part_anchors, start in _parts(pieces, items, anchors):
+        found += _split(origin, part, part_anchors, max_bytes, first + start)
     return found
 
 
-def _split_batch(origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
+def _split_batch(origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
     """As `_split`, for columns. Each piece repeats schema and dictionaries, which limits how small pieces can be."""
     if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
-        return _split_large(origin, rows, marks, max_bytes, least)
+        return _split_large(origin, rows, anchors, max_bytes, least)
     packed = pack_items(origin, rows)
-    size, weight = len(packed.columns), marks_size(marks)
+    size, weight = len(packed.columns), marks_size(anchors)
     if has_identity(rows.batch):
         max_bytes = MAX_ROW_BYTES * 3 // 4  # a chunk is not split in one process, so here as little as possible
     if size + weight <= max_bytes + max_bytes // 3:
-        return [(packed, marks)]
+        return [(packed, anchors)]
     repeated = len(_pack_batch(origin, rows.batch.slice(0, 1)))  # Arrow writes more for no row than for one
     limit_bytes = min(max(max_bytes, 4 * repeated), MAX_ROW_BYTES)
     if len(rows) == 1 or 2 * repeated > MAX_ROW_BYTES:
         if size + weight > MAX_ROW_BYTES:
             raise _uncut(origin, rows, size, repeated)
-        return [(packed, marks)]
+        return [(packed, anchors)]
     if size + weight <= limit_bytes:
-        return [(packed, marks)]
+        return [(packed, anchors)]
     pieces = max(2, -(-(size + weight - repeated) // (limit_bytes - repeated)))
     found: list[tuple[PackedItems, Any]] = []
-    for part, part_marks, _ in _parts(pieces, rows, marks):
-        found += _split_batch(origin, part, part_marks, max_bytes)
+    for part, part_anchors, _ in _parts(pieces, rows, anchors):
+        found += _split_batch(origin, part, part_anchors, max_bytes)
     return found
 
 
 def _split_large(
-    origin: Origin, rows: ColumnRows, marks: Any, max_bytes: int, size: int
+    origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int, size: int
 ) -> list[tuple[PackedItems, Any]]:
     """Split before packing, since the batch may have a gigabyte. `size`: a lower bound of its size."""
     repeated = batch_bytes(rows.batch.slice(0, 1))  # one row, and the dictionaries
     if repeated > MAX_ROW_BYTES:
         raise _uncut(origin, rows, size, repeated)
     found: list[tuple[PackedItems, Any]] = []
-    for part, part_marks, _ in _parts(-(-2 * size // MAX_ROW_BYTES), rows, marks):
-        found += _split_batch(origin, part, part_marks, max_bytes)
+    for part, part_anchors, _ in _parts(-(-2 * size // MAX_ROW_BYTES), rows, anchors):
+        found += _split_batch(origin, part, part_anchors, max_bytes)
     return found
 
 
@@ -234,7 +234,7 @@ def _uncut(origin: Origin, rows: ColumnRows, size: int, repeated: int) -> Unsend
     )
 
 
-def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]]:
+def _parts(pieces: int, items: Any, anchors: Any) -> Iterator[tuple[Any, Any, int]]:
     count = len(items)
     rows = max(1, -(-count // pieces))
     for start in range(0, count, rows):
@@ -243,17 +243,17 @@ def _parts(pieces: int, items: Any, marks: Any) -> Iterator[tuple[Any, Any, int]
             part: Any = ColumnRows(part_of(items.batch.slice(start, end - start), "cut", start, end), items.bare)
         else:
             part = items[start:end]
-        yield part, None if marks is None else marks[start:end], start
+        yield part, None if anchors is None else anchors[start:end], start
 
 
-def _check_row(origin: Origin, items: Sequence[Any], marks: Any, size: int, first: int) -> None:
+def _check_row(origin: Origin, items: Sequence[Any], anchors: Any, size: int, first: int) -> None:
     if size > MAX_ROW_BYTES:
         columns = [items] if origin.bare else [(value,) for value in items[0]]
         sizes = [len(pack_column(values)) for values in columns]
         largest = max(sizes)
         where = _where(origin, origin.fields[sizes.index(largest)])
-        if marks_size(marks) > largest:
-            where, largest = f"{_where(origin, None)}, its anchors", marks_size(marks)
+        if marks_size(anchors) > largest:
+            where, largest = f"{_where(origin, None)}, its anchors", marks_size(anchors)
         raise UnsendableError(
             f"a row is too large to be sent to another process: {largest:,} bytes in this place, and a row has at most "
             f"{MAX_ROW_BYTES:,}; send it in parts, or store it and send a reference",
@@ -318,7 +318,7 @@ class _Budget:
 def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
     if type(parts) is not tuple or not 7 <= len(parts) <= 9:
         raise UnreadableError("a segment has seven parts, eight or nine")
-    task, stream, root, edge, marks, count = parts[:6]
+    task, stream, root, edge, anchors, count = parts[:6]
     columns, more = parts[-1], list(parts[6:-1])
     times = more.pop() if more and type(more[-1]) is bytes else None
     ingested_ms = more.pop() if more else None
@@ -335,7 +335,7 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     items = _unpack_items(columns, origin, count, budget)
     if times is not None:
         items = TimedItems(items, _unpack_times(times, count))
-    indices, lineage = unpack_marks(marks, root, edge, count)
+    indices, lineage = unpack_anchors(anchors, root, edge, count)
     segment = Segment(origin, items, root, edge, indices, lineage)
     segment.ingested_ms = ingested_ms
     return segment

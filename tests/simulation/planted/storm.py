@@ -172,15 +172,15 @@ def an_anchor_that_is_named_twice_cancels_itself(original: Any) -> Any:
 def the_pieces_of_a_segment_share_an_edge(original: Any) -> Any:
     """A segment that is cut in two is one edge, done twice."""
 
-    def send(self: Emitter, outlet: Outlet, origin: Any, items: Sequence[Any], marks: Any, root: int) -> None:
+    def send(self: Emitter, outlet: Outlet, origin: Any, items: Sequence[Any], anchors: Any, root: int) -> None:
         piece = outlet.piece
-        if len(items) <= piece or marks is None or root == -1:
-            original(self, outlet, origin, items, marks, root)
+        if len(items) <= piece or anchors is None or root == -1:
+            original(self, outlet, origin, items, anchors, root)
             return
-        whole = self.segment(origin, items, marks, root)
+        whole = self.segment(origin, items, anchors, root)
         for start in range(0, len(items), piece):
             stop = start + piece
-            outlet.send(Segment(origin, items[start:stop], root, whole.edge, marks[start:stop]))
+            outlet.send(Segment(origin, items[start:stop], root, whole.edge, anchors[start:stop]))
 
     return send
 
@@ -218,8 +218,8 @@ def parked_rows_are_sent_twice(original: Any) -> Any:
 def all_grouping_leaves_one_out(original: Any) -> Any:
     """The last of the targets."""
 
-    def split(self: AllGrouping, rows: Sequence[Row], marks: Any) -> Any:
-        shares = original(self, rows, marks)
+    def split(self: AllGrouping, rows: Sequence[Row], anchors: Any) -> Any:
+        shares = original(self, rows, anchors)
         return shares[:-1] if len(shares) > 1 else shares
 
     return split

@@ -29,7 +29,7 @@ def the_watermark_is_the_greatest_of_its_inputs() -> Iterator[None]:
     """Watermark by max instead of min."""
 
     def among(self: Watermarks, active: list[int | None]) -> int | None:
-        return max((mark for mark in active if mark is not None), default=None)
+        return max((watermark for watermark in active if watermark is not None), default=None)
 
     with replaced(Watermarks, "_by_policy", among):
         yield
@@ -132,7 +132,7 @@ def results_come_after_their_watermark() -> Iterator[None]:
 
 @contextlib.contextmanager
 def watermarks_overtake_rows() -> Iterator[None]:
-    """What a spout has emitted in this turn goes behind the mark that it has emitted after it."""
+    """What a spout has emitted in this turn goes behind the watermark that it has emitted after it."""
     with replaced(SpoutTaskCollector, "_before_watermark", lambda self: None):
         yield
 

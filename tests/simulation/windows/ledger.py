@@ -1,6 +1,6 @@
 """The ledger of windows: what has reached each windowed task, what fired there, and what the sink has received of it.
 
-    task: keeper (marks, timestamps, clock) ─ WatchedTracker ─┐                 spouts: acked, failed
+    task: keeper (watermarks, timestamps, clock) ─ WatchedTracker ─┐                 spouts: acked, failed
     task: machine (rows, watermarks) ─ Watched ─────┼─► Ledger ◄─ sink: results, late tuples
                   └─ the reference, fed the same    ┘                   (see watched.py)
 
@@ -197,10 +197,10 @@ class WatchedTracker(WatermarkTracker):
         self._result = now, by
         if before is not None and (now is None or now < before):
             self._problem(f"the watermark goes back from {before} to {now}")
-        for task, mark in by.items():
+        for task, watermark in by.items():
             last = by_before.get(task)
-            if last is not None and (mark is None or mark < last):
-                self._problem(f"the watermark of task {task} goes back from {last} to {mark}")
+            if last is not None and (watermark is None or watermark < last):
+                self._problem(f"the watermark of task {task} goes back from {last} to {watermark}")
         if now is None or now == before or now >= END_MS:
             return
         settings = self._settings

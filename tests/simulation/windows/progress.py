@@ -56,7 +56,8 @@ class WindowsProgress:
                 *self._marks(worker),
             ]
             found += [
-                ((*worker.life, key), mark, most_s, f"on {worker.name}: {text}") for key, mark, most_s, text in of
+                ((*worker.life, key), progress, most_s, f"on {worker.name}: {text}")
+                for key, progress, most_s, text in of
             ]
         if self.unharmed():
             self.looks += 1
@@ -84,7 +85,7 @@ class WindowsProgress:
             due, now = due_of(keeper), keeper.watermark
             if due is not None and (now is None or now < due):
                 text = f"the watermark of {name_of(task)} is {now}, and all inputs have said {due}"
-                yield ("mark", task.task.task_id), now, STILL_S, text
+                yield ("watermark", task.task.task_id), now, STILL_S, text
 
     def _rows(self, workers: list[Worker]) -> Iterator[Stall]:
         held = set[Any]()

@@ -45,8 +45,8 @@ class InBatches(ByParity):
 
 
 class Splitting(ByParity):
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        return [(self.targets[-1], rows, marks)]
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+        return [(self.targets[-1], rows, anchors)]
 
 
 ALL: dict[str, Callable[[], Grouping]] = {
@@ -81,10 +81,10 @@ def test_every_row_reaches_its_targets_once_and_in_order(
     for size in sizes:
         rows = numbered(size)
         before = list(rows)
-        marks = [i * 10 for i in range(size)] if marked else None
-        went = check_shares(grouping.split(rows, marks), rows, marks)
+        anchors = [i * 10 for i in range(size)] if marked else None
+        went = check_shares(grouping.split(rows, anchors), rows, anchors)
         assert rows == before
-        assert marks is None or marks == [i * 10 for i in range(size)]
+        assert anchors is None or anchors == [i * 10 for i in range(size)]
         expected = len(targets) if name == "all" else 1
         assert all(len(chosen) == expected for chosen in went.values())
         assert all(set(chosen) <= set(targets) for chosen in went.values())
@@ -111,12 +111,12 @@ def test_the_same_seed_does_the_same_again(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ALL if name != "all"])
 def test_one_target_gets_the_batch_itself(name: str) -> None:
     grouping = prepare(ALL[name](), [4])
-    rows, marks = numbered(3), [7, 8, 9]
-    (share,) = grouping.split(rows, marks)
+    rows, anchors = numbered(3), [7, 8, 9]
+    (share,) = grouping.split(rows, anchors)
     assert share[0] == 4
     if not name.startswith("custom"):
         assert share[1] is rows
-        assert share[2] is marks
+        assert share[2] is anchors
 
 
 def test_global_takes_the_lowest_task_id() -> None:
@@ -140,12 +140,12 @@ def test_a_plain_emit_on_a_direct_stream_is_refused() -> None:
 
 
 def test_share_out_and_share_each_agree() -> None:
-    rows, marks = numbered(6), list("abcdef")
+    rows, anchors = numbered(6), list("abcdef")
     chosen = [3, 1, 3, 2, 1, 3]
     expected = [(3, [rows[0], rows[2], rows[5]], ["a", "c", "f"]), (1, [rows[1], rows[4]], ["b", "e"])]
     expected.append((2, [rows[3]], ["d"]))
-    assert share_each(chosen, rows, marks) == expected
-    assert share_out([(target,) for target in chosen], rows, marks) == expected
+    assert share_each(chosen, rows, anchors) == expected
+    assert share_out([(target,) for target in chosen], rows, anchors) == expected
 
 
 # -- custom ------------------------------------------------------------------------------------------------------------
@@ -195,19 +195,19 @@ class Forgetful(ByParity):
         return [self.targets] * (len(rows) - 1)
 
 
-class Markless(ByParity):
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
+class WithoutAnchors(ByParity):
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         return [(self.targets[0], rows, None)]
 
 
 class Astray(ByParity):
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        return [(99, rows, marks)]
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+        return [(99, rows, anchors)]
 
 
 class Twice(ByParity):
-    def split(self, rows: Sequence[Row], marks: Sequence[Any] | None) -> list[Share]:
-        return [(self.targets[0], rows, marks)] * 2
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+        return [(self.targets[0], rows, anchors)] * 2
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ class Twice(ByParity):
     [
         (Twice(), "one share for each task"),
         (Forgetful(), "choose_batch returned 2 results for 3 rows"),
-        (Markless(), "one mark for each row"),
+        (WithoutAnchors(), "one anchor for each row"),
         (Astray(), "task 99"),
     ],
 )

@@ -100,7 +100,7 @@ def test_batches_of_columns_are_dealt_one_by_one(kind: Any) -> None:
     assert grouping.place(lambda _: 0) is None
 
 
-def test_parts_are_joined_in_order_with_their_marks() -> None:
+def test_parts_are_joined_in_order_with_their_anchors() -> None:
     parts = ShareParts("abcdef", range(6))
     parts.add(1, 0, 2)
     parts.add(2, 2, 4)

@@ -70,10 +70,10 @@ def test_small_batches_for_many_targets_are_even_and_lose_nothing(count: int, si
     grouping = prepare(ShuffleGrouping(), range(1, count + 1), seed=seed)
     order: list[int] = []
     for size in sizes:
-        rows, marks = numbered(size), list(range(size))
-        shares, rest = grouping.deal(rows, marks, plenty)
+        rows, anchors = numbered(size), list(range(size))
+        shares, rest = grouping.deal(rows, anchors, plenty)
         assert rest is None
-        went = check_shares([share for share in shares if share[1]], rows, marks)
+        went = check_shares([share for share in shares if share[1]], rows, anchors)
         order += [target for [target] in went.values()]
         most = size // count + 2
         assert all(len(given) <= most for _, given, _ in shares)
@@ -153,24 +153,24 @@ def test_a_deal_gives_no_target_more_than_its_free_capacity_and_the_rest_keeps_i
     for size in sizes:
         rows = numbered(size)
         items = [row[0] for row in rows] if values else rows
-        marks = list(range(size)) if tracked else None
+        anchors = list(range(size)) if tracked else None
         deal = grouping.deal_values if values else grouping.deal
-        shares, rest = deal(items, marks, left.__getitem__)
+        shares, rest = deal(items, anchors, left.__getitem__)
         places: dict[Any, int] = {item: place for place, item in enumerate(items)}
         found = [places[item] for _, share, _ in shares for item in share]
         assert len({target for target, _, _ in shares}) == len(shares)
-        for target, share, share_marks in shares:
+        for target, share, share_anchors in shares:
             assert 0 < len(share) <= left[target]
             left[target] -= len(share)
             order = [places[item] for item in share]
             assert order == sorted(order)
-            assert share_marks is None if marks is None else list(share_marks or ()) == order
+            assert share_anchors is None if anchors is None else list(share_anchors or ()) == order
         if rest is not None:
             assert len(rest.rows) > 0
             order = [places[item] for item in rest.rows]
             found += order
             assert order == sorted(order)
-            assert rest.marks is None if marks is None else list(rest.marks or ()) == order
+            assert rest.anchors is None if anchors is None else list(rest.anchors or ()) == order
             if rest.choices is None:
                 assert order == list(range(size - len(order), size))
                 assert kind is LocalFirstGrouping or not any(left[target] for target in grouping.targets)

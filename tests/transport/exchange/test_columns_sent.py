@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 import pytest
 
-from aiostorm.topology import ColumnRows, Fields, Origin, RepeatedMark, Segment
+from aiostorm.topology import ColumnRows, Fields, Origin, RepeatedAnchor, Segment
 from aiostorm.transport import (
     UnreadableError,
     UnsendableError,
@@ -198,7 +198,7 @@ def rows(count: int, text: str = "x") -> ColumnRows:
 
 
 def test_columns_travel_as_columns() -> None:
-    segment = Segment(ORIGIN, rows(3), 7, 9, RepeatedMark(4, 3))
+    segment = Segment(ORIGIN, rows(3), 7, 9, RepeatedAnchor(4, 3))
     found = sent(segment)
     assert type(found.items) is ColumnRows
     assert found.items.batch.equals(segment.items.batch)  # type: ignore[attr-defined]
@@ -213,9 +213,9 @@ def test_columns_must_be_those_of_the_stream() -> None:
 
 def test_columns_are_cut_by_rows() -> None:
     whole = rows(20_000, "some words")
-    pieces = split_items(ORIGIN, whole, RepeatedMark(3, 20_000))
+    pieces = split_items(ORIGIN, whole, RepeatedAnchor(3, 20_000))
     assert [row for piece, _ in pieces for row in piece] == whole.items
-    assert all(len(piece.columns) <= 64 * 1024 and len(marks) == len(piece) for piece, marks in pieces)
+    assert all(len(piece.columns) <= 64 * 1024 and len(anchors) == len(piece) for piece, anchors in pieces)
     assert len(pieces) < 14
     assert len(split_items(ORIGIN, rows(9))) == 1
 
@@ -243,9 +243,10 @@ def test_a_batch_with_an_identity_travels_whole_with_it() -> None:
     plain = pa.record_batch({"a": list(range(rows)), "b": [1.5] * rows})
     named = plain.replace_schema_metadata({"aiostorm.chunk": "flights/7/3"})
     assert len(split_items(origin, ColumnRows(plain, False))) > 5
-    [(packed, _)] = split_items(origin, ColumnRows(named, False), RepeatedMark(0, rows))
+    [(packed, _)] = split_items(origin, ColumnRows(named, False), RepeatedAnchor(0, rows))
     [came] = unpack_segments(
-        segments_body([pack_segment(Segment(origin, packed, 5, 6, RepeatedMark(0, rows)))]), lambda task, stream: origin
+        segments_body([pack_segment(Segment(origin, packed, 5, 6, RepeatedAnchor(0, rows)))]),
+        lambda task, stream: origin,
     )
     assert came.tuple_at(7).metadata == {"chunk": "flights/7/3"}
     assert came.items.batch.equals(named, check_metadata=True)
@@ -255,7 +256,7 @@ def test_one_that_no_link_carries_is_split_and_its_pieces_are_distinguished() ->
     origin = Origin("flights", 1, "default", Fields("a", "b"))
     rows = 200_000
     named = pa.record_batch({"a": [7] * rows, "b": [1.5] * rows}, metadata={"aiostorm.chunk": "flights/7/3"})
-    pieces = [packed.unpacked() for packed, _ in split_items(origin, ColumnRows(named, False), RepeatedMark(0, rows))]
+    pieces = [packed.unpacked() for packed, _ in split_items(origin, ColumnRows(named, False), RepeatedAnchor(0, rows))]
     assert sum(map(len, pieces)) == rows
     assert len({piece.metadata["part"] for piece in pieces}) == len(pieces) > 3
     assert max(map(len, pieces)) * 16 <= MAX_ROW_BYTES

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.topology import Fields, Lineage, Origin, RepeatedMark, Segment, TimedItems
+from aiostorm.topology import Fields, Lineage, Origin, RepeatedAnchor, Segment, TimedItems
 from aiostorm.transport import (
     PIECE_BYTES,
     PackedItems,
@@ -55,8 +55,8 @@ def shown(segment: Segment) -> Any:
         segment.edge,
         segment.open,
         None if indices is None else list(indices),
-        isinstance(indices, RepeatedMark),
-        None if lineage is None else (lineage.edges, list(lineage.pairs), isinstance(lineage.pairs, RepeatedMark)),
+        isinstance(indices, RepeatedAnchor),
+        None if lineage is None else (lineage.edges, list(lineage.pairs), isinstance(lineage.pairs, RepeatedAnchor)),
     )
 
 
@@ -70,17 +70,17 @@ def segments(draw: st.DrawFn) -> Segment:
         case "none":
             return Segment(origin, items)
         case "each":
-            marks: Sequence[int] = draw(st.lists(indices, min_size=count, max_size=count))
-            return Segment(origin, items, draw(ids), draw(ids), marks)
+            anchors: Sequence[int] = draw(st.lists(indices, min_size=count, max_size=count))
+            return Segment(origin, items, draw(ids), draw(ids), anchors)
         case "same":
-            return Segment(origin, items, draw(ids), draw(ids), RepeatedMark(draw(indices), count))
+            return Segment(origin, items, draw(ids), draw(ids), RepeatedAnchor(draw(indices), count))
         case several:
             edges = draw(st.dictionaries(ids, ids, min_size=1, max_size=4))
             pair = st.tuples(st.sampled_from(sorted(edges)), indices)
             pairs = st.lists(pair, max_size=3).map(tuple)
             rows: Any = draw(st.lists(pairs, min_size=count, max_size=count))
             if several == "several same":
-                rows = RepeatedMark(rows[0], count)
+                rows = RepeatedAnchor(rows[0], count)
             return Segment(origin, items, lineage=Lineage(edges, rows))
 
 
@@ -113,7 +113,7 @@ def test_many_segments_in_a_body(count: int) -> None:
 def test_small_marks_are_cheap() -> None:
     untracked = pack_segment(Segment(WORDS, ["a"] * 640))
     marked = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, [at // 10 for at in range(640)]))
-    same = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, RepeatedMark(9, 640)))
+    same = pack_segment(Segment(WORDS, ["a"] * 640, 1, 1, RepeatedAnchor(9, 640)))
     assert len(marked) - len(untracked) == 642, "a byte a row"
     assert len(same) == len(untracked)
 
@@ -129,14 +129,14 @@ def test_small_marks_are_cheap() -> None:
 def test_pieces_are_the_items_again(sizes: list[int], bare: bool, marked: str) -> None:
     origin = WORDS if bare else PAIRS
     items: list[Any] = ["x" * size if bare else ("x" * size, size) for size in sizes]
-    marks: Any = {"none": None, "each": list(range(len(items))), "same": RepeatedMark(1, len(items))}[marked]
-    pieces = split_items(origin, items, marks, 400)
+    anchors: Any = {"none": None, "each": list(range(len(items))), "same": RepeatedAnchor(1, len(items))}[marked]
+    pieces = split_items(origin, items, anchors, 400)
     assert [item for piece, _ in pieces for item in piece] == items
     assert all(len(piece.columns) < 534 or len(piece) == 1 for piece, _ in pieces)
-    if marks is None:
+    if anchors is None:
         assert [part for _, part in pieces] == [None] * len(pieces)
     else:
-        assert [mark for _, part in pieces for mark in part] == list(marks)
+        assert [anchor for _, part in pieces for anchor in part] == list(anchors)
         assert [len(part) for _, part in pieces] == [len(piece) for piece, _ in pieces]
 
 
@@ -206,8 +206,8 @@ def edges(*numbers: int) -> bytes:
 LINEAGE = [3, "default", 0, 0, [edges(7, 9), [bytes(8)], 0], 2, [PLAIN]]
 
 
-def with_marks(marks: Any) -> list[Any]:
-    return [*LINEAGE[:4], marks, *LINEAGE[5:]]
+def with_anchors(anchors: Any) -> list[Any]:
+    return [*LINEAGE[:4], anchors, *LINEAGE[5:]]
 
 
 def test_the_examples_are_good_but_for_what_is_changed() -> None:
@@ -224,7 +224,7 @@ def test_the_examples_are_good_but_for_what_is_changed() -> None:
         *(changed(1, stream) for stream in (b"default", "other", 3, None)),
         *(changed(2, root) for root in (0, -1, True, None, 1.0)),
         *(changed(3, edge) for edge in (0, -1, True, None)),
-        *(changed(4, marks) for marks in (None, b"\0", b"\0\1\2", bytes(16), -1, 2**32, True, "\0\1", [0, 1])),
+        *(changed(4, anchors) for anchors in (None, b"\0", b"\0\1\2", bytes(16), -1, 2**32, True, "\0\1", [0, 1])),
         *(changed(5, count) for count in (0, 1, 3, -1, True, None, 2**62)),
         *(changed(6, columns) for columns in (PLAIN, [], [PLAIN, PLAIN], None, [None], [[PLAIN, PLAIN]], [[[PLAIN]]])),
         *(changed(6, [column]) for column in (b"", PLAIN[:-1], PLAIN + b"\0", b"\x01", b"\x91\x01", b"\xdc\0\2\1")),
@@ -236,11 +236,11 @@ def test_the_examples_are_good_but_for_what_is_changed() -> None:
         GOOD[:-1],
         {},
         7,
-        *(with_marks(marks) for marks in ([], [edges(7, 9), [bytes(8)]], [edges(7, 9), [bytes(8)], 0, 0])),
-        *(with_marks([packed, [bytes(8)], 0]) for packed in (edges(7), edges(0, 9), edges(7, 0), "", b"")),
-        with_marks([edges(7, 9, 7, 8), [bytes(8)], 0]),
-        *(with_marks([edges(7, 9), sets, 0]) for sets in ([], [bytes(7)], [b"\1" + bytes(7)], [0], bytes(8))),
-        *(with_marks([edges(7, 9), [bytes(8)], rows]) for rows in (1, b"\0", b"\0\1", -1, None, [0, 0])),
+        *(with_anchors(anchors) for anchors in ([], [edges(7, 9), [bytes(8)]], [edges(7, 9), [bytes(8)], 0, 0])),
+        *(with_anchors([packed, [bytes(8)], 0]) for packed in (edges(7), edges(0, 9), edges(7, 0), "", b"")),
+        with_anchors([edges(7, 9, 7, 8), [bytes(8)], 0]),
+        *(with_anchors([edges(7, 9), sets, 0]) for sets in ([], [bytes(7)], [b"\1" + bytes(7)], [0], bytes(8))),
+        *(with_anchors([edges(7, 9), [bytes(8)], rows]) for rows in (1, b"\0", b"\0\1", -1, None, [0, 0])),
         [3, "default", 7, 9, *LINEAGE[4:]],
         [5, "beats", 0, 0, None, 100_000, []],
     ],

@@ -1,18 +1,18 @@
-"""Marks: which messages the rows of a segment belong to, as a value of msgpack.
+"""Anchors: which messages the rows of a segment belong to, as a value of msgpack.
 
 | rows are | encoded as |
 |---|---|
 | untracked | nil |
 | of one root, each with its message | bytes: the index of each row's message (numbers.pack_small) |
-| of one root, all of one message (RepeatedMark) | its index |
+| of one root, all of one message (RepeatedAnchor) | its index |
 | of several roots (Lineage) | array: edges, sets of pairs, rows |
 
 In a lineage, `edges` are pairs (root, edge), 16 bytes each. Each set of pairs is bytes: the position of a root in the
 edges and the index of a message, in turn, 4 bytes each. `rows` is the number of each row's set (encoded as above, or
 one number for all). Rows that share their pairs here share them at the receiver.
 
-1. Received marks are checked before a segment is made: ids from 1 to 2**64 - 1, one mark for each row, positions that
-   exist.
+1. Received anchors are checked before a segment is made: ids from 1 to 2**64 - 1, one anchor for each row, positions
+   that exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...topology import Lineage, RepeatedMark, Segment
+from ...topology import Lineage, RepeatedAnchor, Segment
 from ..codec.numbers import pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small
 from ..errors import UnreadableError
 
@@ -29,14 +29,14 @@ MAX_ID = 2**64 - 1
 MAX_INDEX = 2**32 - 1
 
 
-def pack_marks(segment: Segment) -> Any:
-    """The marks of a segment, for msgpack."""
+def pack_anchors(segment: Segment) -> Any:
+    """The anchors of a segment, for msgpack."""
     if segment.lineage is not None:
         return _pack_lineage(segment.lineage)
     indices = segment.indices
     if not segment.root or indices is None:
         return None
-    return indices.mark if type(indices) is RepeatedMark else pack_small(indices)
+    return indices.anchor if type(indices) is RepeatedAnchor else pack_small(indices)
 
 
 def _pack_lineage(lineage: Lineage) -> Any:
@@ -52,7 +52,7 @@ def _pack_lineage(lineage: Lineage) -> Any:
             packed.append(_pack_set(pairs, places))
         return found
 
-    numbers = place_of(rows.mark) if type(rows) is RepeatedMark else pack_small([place_of(pairs) for pairs in rows])
+    numbers = place_of(rows.anchor) if type(rows) is RepeatedAnchor else pack_small([place_of(pairs) for pairs in rows])
     return (pack_pairs(lineage.edges.items()), packed, numbers)
 
 
@@ -67,45 +67,45 @@ def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
     return _packed.data
 
 
-def marks_size(marks: Sequence[Any] | None) -> int:
-    """An upper estimate of the bytes of some marks: indices, or sets of pairs."""
-    if marks is None or not marks:
+def marks_size(anchors: Sequence[Any] | None) -> int:
+    """An upper estimate of the bytes of some anchors: indices, or sets of pairs."""
+    if anchors is None or not anchors:
         return 0
-    if type(marks) is RepeatedMark:
-        return 8 if type(marks.mark) is int else _set_size(marks.mark)
-    if type(marks[0]) is int:
-        return 4 * len(marks)
-    return 4 * len(marks) + sum(map(_set_size, {id(pairs): pairs for pairs in marks}.values()))
+    if type(anchors) is RepeatedAnchor:
+        return 8 if type(anchors.anchor) is int else _set_size(anchors.anchor)
+    if type(anchors[0]) is int:
+        return 4 * len(anchors)
+    return 4 * len(anchors) + sum(map(_set_size, {id(pairs): pairs for pairs in anchors}.values()))
 
 
 def _set_size(pairs: Pairs) -> int:
     return 8 + 24 * len(pairs)
 
 
-def unpack_marks(marks: Any, root: int, edge: int, count: int) -> tuple[Sequence[int] | None, Lineage | None]:
+def unpack_anchors(anchors: Any, root: int, edge: int, count: int) -> tuple[Sequence[int] | None, Lineage | None]:
     """Indices or lineage of `count` rows. UnreadableError if they do not fit the segment."""
-    kind = type(marks)
-    if marks is None or kind is tuple:
+    kind = type(anchors)
+    if anchors is None or kind is tuple:
         if root or edge:
             raise UnreadableError("a segment with a root, and rows without an index")
-        return None, None if marks is None else _lineage(marks, count)
+        return None, None if anchors is None else _lineage(anchors, count)
     if not (type(root) is int and 0 < root <= MAX_ID and type(edge) is int and 0 < edge <= MAX_ID):
-        raise UnreadableError("a segment with marks and without a root or an edge")
-    return _which(marks, count), None
+        raise UnreadableError("a segment with anchors and without a root or an edge")
+    return _which(anchors, count), None
 
 
-def _which(marks: Any, count: int) -> Sequence[int]:
-    if type(marks) is int and 0 <= marks <= MAX_INDEX:
-        return RepeatedMark(marks, count)
-    if type(marks) is not bytes:
-        raise UnreadableError("marks that are not numbers")
-    return unpack_small(marks, count)
+def _which(anchors: Any, count: int) -> Sequence[int]:
+    if type(anchors) is int and 0 <= anchors <= MAX_INDEX:
+        return RepeatedAnchor(anchors, count)
+    if type(anchors) is not bytes:
+        raise UnreadableError("anchors that are not numbers")
+    return unpack_small(anchors, count)
 
 
-def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
-    if len(marks) != 3 or type(marks[0]) is not bytes or type(marks[1]) is not tuple:
+def _lineage(anchors: tuple[Any, ...], count: int) -> Lineage:
+    if len(anchors) != 3 or type(anchors[0]) is not bytes or type(anchors[1]) is not tuple:
         raise UnreadableError("a lineage consists of edges, sets of pairs, and rows")
-    packed, sets, rows = marks
+    packed, sets, rows = anchors
     edges = unpack_pairs(packed)
     by_root = dict(edges)
     if len(by_root) != len(edges) or 0 in by_root or 0 in by_root.values():
@@ -115,8 +115,8 @@ def _lineage(marks: tuple[Any, ...], count: int) -> Lineage:
     which = _which(rows, count)
     if max(which) >= len(found):
         raise UnreadableError("a lineage with a row whose set of pairs is missing")
-    if type(which) is RepeatedMark:
-        return Lineage(by_root, RepeatedMark(found[which.mark], count))
+    if type(which) is RepeatedAnchor:
+        return Lineage(by_root, RepeatedAnchor(found[which.anchor], count))
     return Lineage(by_root, [found[place] for place in which])
 
 
