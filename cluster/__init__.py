@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .parent.worker_registry import WorkerBackend
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
-    from .targets import TargetError, load_topology
+    from .targets import TargetError, import_topology
     from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
     from .worker.worker import TERMINATED, WorkerOptions, work
@@ -65,8 +65,8 @@ __all__ = [
     "check_name",
     "cleanup_ctx",
     "find",
+    "import_topology",
     "lifespan",
-    "load_topology",
     "plain_line",
     "running",
     "work",
@@ -85,7 +85,7 @@ _LATER = {
     "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
-    "targets": "TargetError load_topology",
+    "targets": "TargetError import_topology",
     "worker.worker": "TERMINATED WorkerOptions work",
     "parent.worker_lifecycle": "LifecycleTimings",
     "worker.log": "MarkedFormatter MarkedStream plain_line",

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..runtime import Clock, Rng
-from ..tasks import Wire, describe, direct
+from ..tasks import MailboxWrapper, describe, direct
 from ..topology import Config, Segment, Topology
 from .local_runtime import LocalRuntime
 from .names import check_name
 from .running_topology import RunningTopology
 from .runtimes import OnTaskGaveUp, TopologyRuntime
-from .targets import load_topology, target_of
+from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
     from .parent.worker_lifecycle import LifecycleTimings
@@ -35,7 +35,8 @@ log = logging.getLogger("aiostorm.cluster")
 class LocalCluster:
     """Runs topologies in the current event loop: `async with LocalCluster() as cluster`.
 
-    `config` is the base of every topology's configuration. `wire` stands between two tasks: nothing, in one process.
+    `config` is the base of every topology's configuration. `mailbox_wrapper` gives what tasks send to instead of
+    each other's mailboxes: in one process the mailboxes themselves.
 
     `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
     submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
@@ -50,7 +51,7 @@ class LocalCluster:
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
-        wire: Wire = direct,
+        mailbox_wrapper: MailboxWrapper = direct,
         workers: int = 0,
         remote_workers: int = 0,
         backend: WorkerBackend | None = None,
@@ -67,7 +68,7 @@ class LocalCluster:
         self._timings = timings
         self._registry: WorkerRegistry | None = None
         self._config = config
-        self._wire = wire
+        self._mailbox_wrapper = mailbox_wrapper
         self._system = ActorSystem("local", clock=clock, rng=rng)
         self._system.on_failure = self._task_failed
         self._system.dead_letters.listener = self._not_executed
@@ -113,7 +114,7 @@ class LocalCluster:
             raise ValueError(f"a topology named {name!r} is running: kill it first, or choose another name")
         target = topology if isinstance(topology, str) else ""
         if isinstance(topology, str):
-            topology = load_topology(target, arguments, own=bool(self._spread))[1]
+            topology = import_topology(target, arguments, own=bool(self._spread))[1]
         settings = Config()
         for layer in (self._config, topology.config, config):
             settings = settings.merge(layer)
@@ -211,7 +212,9 @@ class LocalCluster:
         gave_up: OnTaskGaveUp,
     ) -> TopologyRuntime:
         if self._registry is None:
-            return LocalRuntime(self._system, name, topology, settings, gave_up=gave_up, wire=self._wire)
+            return LocalRuntime(
+                self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
+            )
         from .parent.assignment import Assignment, Deployment
         from .parent.distributed_runtime import DistributedRuntime
         from .parent.worker_lifecycle import LifecycleTimings

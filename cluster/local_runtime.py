@@ -10,7 +10,7 @@ from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
 from ..runtime import Stall
-from ..tasks import Activate, Deactivate, ErrorReport, GetResult, TaskActor, Wire, direct
+from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
 from .hosting import Hosting
 from .idle_detection import IdleDetector, IdleGoal
@@ -103,7 +103,7 @@ class LocalRuntime:
         config: Config,
         *,
         gave_up: OnTaskGaveUp,
-        wire: Wire = direct,
+        mailbox_wrapper: MailboxWrapper = direct,
         hosting: Hosting | None = None,
     ) -> None:
         self.mode: Mode = "inactive"
@@ -114,7 +114,7 @@ class LocalRuntime:
             config,
             on_idle=lambda: self._idle.notify(),
             gave_up=gave_up,
-            wire=wire,
+            mailbox_wrapper=mailbox_wrapper,
             hosting=hosting,
         )
         self.task_set = TaskSet(system, tasks, gave_up=gave_up)

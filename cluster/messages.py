@@ -2,7 +2,7 @@
 
     parent                                       worker
                 ◄── WorkerJoined ──              it has started, and listens
-    "setup actor":  LoadTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
+    "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
                 ◄── TaskGaveUp, WorkerLeaving ──
@@ -45,7 +45,7 @@ RESULT_ITEMS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LoadTopology:
+class ImportTopology:
     """Import the topology: once for each process, and only one that the worker was started for.
 
     `config`: its settings. `shape`: the description of the parent's topology; another one is refused. `code`: the
@@ -215,7 +215,7 @@ class WorkerLeaving:
 
 
 _RECORDS: Final[tuple[type[Any], ...]] = (
-    LoadTopology,
+    ImportTopology,
     Connect,
     Prepare,
     Open,

@@ -66,7 +66,7 @@ class Target:
         return Path(self.file).stem if self.file else self.module.rpartition(".")[2]
 
 
-def load_topology(text: str, arguments: Sequence[str] = (), *, own: bool = False) -> tuple[Target, Topology]:
+def import_topology(text: str, arguments: Sequence[str] = (), *, own: bool = False) -> tuple[Target, Topology]:
     """Import a target and make its topology. Raises TargetError.
 
     `own`: as a worker does, for which a function that makes it must be one of the module's own.
@@ -84,7 +84,7 @@ def load_topology(text: str, arguments: Sequence[str] = (), *, own: bool = False
 
 
 def is_named(text: str, named: Iterable[str]) -> bool:
-    """May a worker started for the targets `named` load this one? A target without arguments allows any."""
+    """May a worker started for the targets `named` import this one? A target without arguments allows any."""
     wanted = parse_target(text)
     for one in named:
         found = parse_target(one)
@@ -197,7 +197,7 @@ def _import_file(target: Target) -> ModuleType:
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"aiostorm_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise TargetError(f"{target.file} cannot be imported: Python does not know how to load it")
+        raise TargetError(f"{target.file} is no Python file: its name does not end with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -302,7 +302,7 @@ def _check_own(found: Any, module: ModuleType, target: Target) -> None:
     if not isinstance(found, FunctionType | MethodType | type) or defined != module.__name__:
         raise TargetError(
             f"{target.where}:{target.attribute} is no topology, and no function that is defined in {module.__name__}: "
-            "what workers load is one of both, named where it is defined"
+            "what workers import is one of both, named where it is defined"
         )
 
 

@@ -179,7 +179,7 @@ _ESCALATE = RestartPolicy(decide=lambda error: Directive.ESCALATE)
 def _policy(config: Config) -> RestartPolicy:
     return RestartPolicy(
         config.restart_max,
-        config.restart_window_s,
+        config.restart_period_s,
         tuple(config.restart_backoff_s),
         decide=lambda e: Directive.ESCALATE if isinstance(e, ActorEscalatedError) else restart(e),
     )

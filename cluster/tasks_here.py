@@ -22,12 +22,12 @@ from ..tasks import (
     ErrorLog,
     Exits,
     FailPending,
+    MailboxWrapper,
     SpoutTask,
     TaskActor,
     TopologyMaster,
-    Wire,
     direct,
-    load_hooks,
+    import_hooks,
     update_bolt,
     update_spout,
 )
@@ -128,14 +128,14 @@ def make_tasks(
     *,
     on_idle: Callable[[], None],
     gave_up: Callable[[str, BaseException], None],
-    wire: Wire = direct,
+    mailbox_wrapper: MailboxWrapper = direct,
     hosting: Hosting | None = None,
 ) -> TasksHere:
     """Make the tasks that are here. ConfigError or TopologyError for mistakes that are found before a task runs."""
     plan = make_plan(topology, config)
     configs = {c: component_config(config, spec.config) for c, spec in topology.components.items()}
     for own in configs.values():
-        load_hooks(own)
+        import_hooks(own)
     config_of = {task.task_id: configs.get(task.component, config) for task in plan.tasks}
     mailboxes = _mailboxes(system, plan, config_of, hosting)
     env = Environment(
@@ -146,11 +146,11 @@ def make_tasks(
         clock=system.clock,
         rng=system.rng,
         errors=ErrorLog(name),
-        exits=Exits(config.restart_window_s, config.restart_max, gave_up),
+        exits=Exits(config.restart_period_s, config.restart_max, gave_up),
         mailboxes=mailboxes,
         same_machine=None if hosting is None else hosting.near(),
         acker_ids=plan.tasks_of.get(ACKER_COMPONENT, ()),
-        wire=wire,
+        mailbox_wrapper=mailbox_wrapper,
         on_idle=on_idle,
     )
     found = TasksHere(env, configs, hosting)

@@ -3,10 +3,10 @@
 from .backpressure_monitor import BackpressureMonitor
 from .bolt_task import BoltTask
 from .emit.following import TimeReader
-from .environment import Environment, Wire, direct
+from .environment import Environment, MailboxWrapper, direct
 from .event_time.time_messages import TIME_MESSAGES
 from .exits import Exits
-from .hooks import load_hooks
+from .hooks import import_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import WorkerResources
 from .spout_task import SpoutTask
@@ -27,15 +27,15 @@ __all__ = [
     "Exits",
     "FailPending",
     "GetResult",
+    "MailboxWrapper",
     "SpoutTask",
     "TaskActor",
     "TimeReader",
     "TopologyMaster",
-    "Wire",
     "WorkerResources",
     "describe",
     "direct",
-    "load_hooks",
+    "import_hooks",
     "update_bolt",
     "update_spout",
 ]

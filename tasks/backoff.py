@@ -19,7 +19,7 @@ class Backoff:
     def __init__(self, name: str, config: Config, clock: Clock) -> None:
         self._name = name
         self._clock = clock
-        policy = RestartPolicy(config.restart_max, config.restart_window_s, tuple(config.restart_backoff_s))
+        policy = RestartPolicy(config.restart_max, config.restart_period_s, tuple(config.restart_backoff_s))
         self._history = FailureHistory(policy)
 
     async def wait(self, error: Exception, *, can_go_on: bool) -> None:

@@ -69,7 +69,7 @@ class BoltTask(TaskActor):
         return self.time.metrics()
 
     async def started(self) -> None:
-        """Make, prepare and wire a component: the first, or the next after a failure."""
+        """Make, prepare and connect a component: the first, or the next after a failure."""
         self._close_collectors()
         self.failures.begin()
         component = await self.user.make()

@@ -35,7 +35,7 @@ from .reports import ErrorLog, describe
 
 T = TypeVar("T")
 
-Wire = Callable[[int, int, Mailbox], Inbox]
+MailboxWrapper = Callable[[int, int, Mailbox], Inbox]
 """(sender's task id, receiver's task id, receiver's mailbox) → the inbox that the sender uses for the receiver."""
 
 
@@ -57,7 +57,8 @@ def _always(target: int) -> bool:
 class Environment:
     """`mailboxes`: by task id, for the tasks of this worker; `remote`: inboxes for the tasks of other workers.
 
-    `acker_ids`: the ackers, in order (a root belongs to number `root % len`). A sender reaches a mailbox by `wire`.
+    `acker_ids`: the ackers, in order (a root belongs to number `root % len`). A sender reaches a mailbox by
+    `mailbox_wrapper`.
     `same_machine`: the tasks on this machine (None: all). `resources`: shared by the tasks of this worker, by name.
 
     `on_idle` is called when a task has run out of work; by a bolt task only if `bolts_matter`. While not `sampling`, a
@@ -76,7 +77,7 @@ class Environment:
     remote: Mapping[int, Inbox] = field(default_factory=dict)
     same_machine: frozenset[int] | None = None
     acker_ids: Sequence[int] = ()
-    wire: Wire = direct
+    mailbox_wrapper: MailboxWrapper = direct
     on_idle: Callable[[], None] = field(default=_nothing)
     bolts_matter: bool = True
     sampling: bool = True
@@ -92,7 +93,7 @@ class Environment:
 
     def ackers(self, task: TaskSpec) -> Sequence[Inbox]:
         """The inboxes of the ackers, as a task uses them."""
-        if self.wire is direct:  # the same for all tasks
+        if self.mailbox_wrapper is direct:  # the same for all tasks
             return self._shared(
                 "ackers", "", lambda: [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
             )
@@ -207,7 +208,7 @@ class Environment:
     def mailbox_of(self, source: int, target: int) -> Inbox:
         """The inbox through which one task sends to another."""
         remote = self.remote.get(target)
-        return remote if remote is not None else self.wire(source, target, self.mailboxes[target])
+        return remote if remote is not None else self.mailbox_wrapper(source, target, self.mailboxes[target])
 
     def is_high(self, target: int) -> bool:
         """Is the fill of a task's mailbox above its high mark? (In another worker: does it accept nothing now?)"""

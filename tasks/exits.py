@@ -1,7 +1,7 @@
 """Exits: user code that raises SystemExit, KeyboardInterrupt or another BaseException does not end the process.
 
     raised once              the row fails like any other, and is reported with its component
-    again within the window  the topology fails (topology.restart.window.secs; in one process)
+    again within the window  the topology fails (topology.restart.period.secs; in one process)
 
 1. The exception becomes the cause of a UserExitError, which is handled like other errors.
 2. What a signal handler of the program raised is not an error of user code, though it was raised there: it propagates.

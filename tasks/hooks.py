@@ -98,7 +98,7 @@ class DebugHook(TaskHook):
         log.info("%s fails %s", self._label, tup)
 
 
-def load_hooks(config: Config) -> list[type[TaskHook]]:
+def import_hooks(config: Config) -> list[type[TaskHook]]:
     """The classes that `topology.auto.task.hooks` names. ConfigError for names that cannot be found."""
     found: list[type[TaskHook]] = []
     problems: list[str] = []

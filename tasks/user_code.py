@@ -17,7 +17,7 @@ from ..metrics import ProgressMetrics
 from ..topology import Component, TaskHook, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
 from .exits import UserExitError
-from .hooks import DebugHook, HookCalls, load_hooks
+from .hooks import DebugHook, HookCalls, import_hooks
 
 if TYPE_CHECKING:
     from .task import TaskActor
@@ -51,7 +51,7 @@ class UserCode:
         if component.blocking and self.thread is None:
             name = f"aiostorm-{self._task.task.component}[{self._task.task.task_id}]"
             self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self.hooks = [hook() for hook in load_hooks(self._task.config)]
+        self.hooks = [hook() for hook in import_hooks(self._task.config)]
         if self._task.config.debug:
             self.hooks.append(DebugHook())
         return component

@@ -247,7 +247,7 @@ class _HarnessGuardian(Actor):
         config = self._bolt.config
         policy = RestartPolicy(
             config.restart_max,
-            config.restart_window_s,
+            config.restart_period_s,
             tuple(config.restart_backoff_s),
             decide=lambda _: Directive.RESTART if self._bolt.ready.done() else Directive.ESCALATE,
         )

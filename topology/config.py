@@ -146,12 +146,12 @@ class Config(LivenessConfig):
     )
     restart_max: Count = _setting(
         5,
-        "Allowed restarts of a task within restart_window_s; with one more the topology fails.",
+        "Allowed restarts of a task within restart_period_s; with one more the topology fails.",
         "topology.restart.max",
         ge=0,
     )
-    restart_window_s: Number = _setting(
-        30.0, "Seconds over which restarts of a task are counted.", "topology.restart.window.secs", gt=0
+    restart_period_s: Number = _setting(
+        30.0, "Seconds over which restarts of a task are counted.", "topology.restart.period.secs", gt=0
     )
     restart_backoff_s: Annotated[tuple[Delay, ...], BeforeValidator(_listed)] = _setting(
         (0.0, 0.2, 1.0, 5.0),

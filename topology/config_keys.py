@@ -118,7 +118,7 @@ PER_COMPONENT = frozenset(
         "max_spout_pending",
         "restart_backoff_s",
         "restart_max",
-        "restart_window_s",
+        "restart_period_s",
         "routing_cache_keys",
         "spout_wait_max_ms",
         "spout_wait_ms",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .errors import errors
-from .loading import load, print_ignored, settings_of
+from .importing import import_target, print_ignored, settings_of
 from .options import config_options, debug_option, json_option
 
 
@@ -35,7 +35,7 @@ def show(
 
         from .report import plain, table
 
-        base = load(target, args)[1].config if target is not None else None
+        base = import_target(target, args)[1].config if target is not None else None
         found = settings_of(file, settings, base)
         values = {**found.model_dump(), **found.user}
         if as_json:

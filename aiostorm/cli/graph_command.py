@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .errors import errors
-from .loading import load
+from .importing import import_target
 from .options import TARGET_HELP, debug_option
 
 
@@ -17,5 +17,5 @@ from .options import TARGET_HELP, debug_option
 def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
     """Print the graph of a topology."""
     with errors(debug=debug):
-        _, topology = load(target, args)
+        _, topology = import_target(target, args)
         click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())

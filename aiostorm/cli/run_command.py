@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from .errors import CommandError, errors
-from .loading import load, settings_of
+from .importing import import_target, settings_of
 from .logs import log_to
 from .options import TARGET_HELP, config_options, debug_option, security_options
 
@@ -133,7 +133,7 @@ def run(
         if name is not None:
             check_title(name)
         log_to(logging.StreamHandler(), log_level)
-        found, topology = load(target, args)
+        found, topology = import_target(target, args)
         config = settings_of(file, settings, topology.config)
         title = name or topology.name or found
         check_title(title)

@@ -1,4 +1,4 @@
-"""Start: checks before a command loads user code: the environment, open files, names."""
+"""Start: checks before a command imports user code: the environment, open files, names."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ OTHERS: Final = 1
       aiostorm worker --name remote-1 --connect main.example:6700 --listen here.example:6701 \\
           --credentials here --target mypackage.jobs:topology
 
-    The worker loads only that target, and needs its code in the same version. It ends with its topology, or 5 s after
+    The worker imports only that target, and needs its code in the same version. It ends with its topology, or 5 s after
     the last message from the parent.
     """,
     epilog="Exit codes: 0 stopped by the parent, 69 no parent, 78 exposed without TLS and token, 143 SIGTERM.",
@@ -46,7 +46,7 @@ OTHERS: Final = 1
     required=True,
     multiple=True,
     metavar="TARGET",
-    help="Target that it may load, as given to `aiostorm run`; with any arguments, if it names none. Repeatable.",
+    help="Target that it may import, as given to `aiostorm run`; with any arguments, if it names none. Repeatable.",
 )
 @click.option("--allow-different-code", "any_code", is_flag=True, help="Allow another version of the topology's code.")
 @click.option("--path", "paths", multiple=True, metavar="DIR", help="Additional folder with modules. Repeatable.")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ...topology import Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
-from ..messages import LoadTopology
+from ..messages import ImportTopology
 from ..scheduler import place, tasks_on_driver
 from ..worker.importing import shape_of
 from .worker_lifecycle import LifecycleTimings
@@ -57,9 +57,9 @@ class Deployment:
         """The tasks of a worker."""
         return tuple(task for task, placed_on in self.placement.items() if placed_on == worker)
 
-    def load_command(self) -> LoadTopology:
-        """The command to load the topology, with the settings of now."""
-        return LoadTopology(
+    def import_command(self) -> ImportTopology:
+        """The command to import the topology, with the settings of now."""
+        return ImportTopology(
             name=self.name,
             target=self.assignment.target,
             arguments=self.assignment.arguments,

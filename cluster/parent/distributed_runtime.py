@@ -3,12 +3,12 @@
     RunningTopology ─► DistributedRuntime ─┬─ worker handle of worker-1 ═ worker-1: a part of the tasks
                                            └─ worker handle of worker-2 ═ worker-2: the others
 
-1. All workers have loaded the topology before any prepares, and all bolts are prepared before any spout opens. A
+1. All workers have imported the topology before any prepares, and all bolts are prepared before any spout opens. A
    restarted worker goes through the same steps alone, while the others continue.
 2. The death of a worker is sent to all others at once, in two steps: first nothing is sent to it any more; then the
    spouts fail their pending messages, which are replayed. Nothing waits for a timeout.
 3. Idle is an exact answer (distributed_idle.py). While a worker is away, the topology is not idle.
-4. A worker that cannot load the topology makes the start fail. Later it counts as a task that has failed for good.
+4. A worker that cannot import the topology makes the start fail. Later it counts as a task that has failed for good.
 5. A worker that receives SIGTERM is replaced without a replay: all spouts pause, all tuples are processed, then the
    worker ends and another one takes its place.
 
@@ -107,7 +107,7 @@ class DistributedRuntime:
         return found
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        """Raises WorkerError, TargetError and the like if a worker cannot load the topology."""
+        """Raises WorkerError, TargetError and the like if a worker cannot import the topology."""
         for worker_handle in self._handles:
             worker_handle.begin()
         while not ended.done() and self._failure is None and not self._order.all_ready:

@@ -1,6 +1,6 @@
 """StartOrder: the steps in which the workers of a topology start, all together or one again. No worker overtakes.
 
-    loaded (all) ─► connected, one after the other ─► prepared (all) ─► ready
+    imported (all) ─► connected, one after the other ─► prepared (all) ─► ready
 
 A restarted worker passes steps that all others have reached already: it waits for none of them.
 """
@@ -13,7 +13,7 @@ from typing import Final
 
 from .changes import Changes
 
-STEPS: Final = ("loaded", "connected", "prepared", "ready")
+STEPS: Final = ("imported", "connected", "prepared", "ready")
 
 
 class StartOrder:

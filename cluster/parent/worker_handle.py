@@ -1,6 +1,6 @@
 """WorkerHandle: the parent's side of one worker: its current process, its commands, its reports.
 
-    lifecycle ───── Spawn ─► child ─► WorkerJoined ─► LoadTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
+    lifecycle ───── Spawn ─► child ─► WorkerJoined ─► ImportTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
          ▲                                         polled every monitor_s from then on : a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
@@ -261,7 +261,7 @@ class WorkerHandle:
             self._events.on_failed(error)
 
     async def _set_up(self, process: WorkerProcess) -> None:
-        if self._has_failed(await self.ask(SETUP, self._deployment.load_command())):
+        if self._has_failed(await self.ask(SETUP, self._deployment.import_command())):
             return
         self.lifecycle.ready(self._now_s())
         self._wake()  # its deadline is earlier now
@@ -274,7 +274,7 @@ class WorkerHandle:
 
     async def _start_tasks(self, process: WorkerProcess) -> None:
         order = self._order
-        await order.wait_for_all(self.name, "loaded")
+        await order.wait_for_all(self.name, "imported")
         await order.wait_for_turn(self.name)
         address = await self.ask(SETUP, self._connect_command())
         if self._has_failed(address):

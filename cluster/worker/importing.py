@@ -1,7 +1,7 @@
 """TopologyImporter: imports the one topology that a worker process runs, and checks that it is the parent's.
 
 1. A topology is imported by its import string, once, and only one that the worker was started for: its command line
-   says what it may load and where it looks for modules. A message contains data, never code.
+   says what it may import and where it looks for modules. A message contains data, never code.
 2. Code that differs from the parent's (see fingerprint) is refused, unless the worker was started with permission for
    it. A topology with another shape is always refused: task ids would mean different things.
 """
@@ -14,8 +14,8 @@ from typing import Final
 
 from ...topology import Topology
 from ..fingerprint import code_of, fingerprint
-from ..messages import CODE_DIFFERS, CommandFailed, LoadTopology
-from ..targets import TargetError, is_named, load_topology
+from ..messages import CODE_DIFFERS, CommandFailed, ImportTopology
+from ..targets import TargetError, import_topology, is_named
 
 MAX_TEXT_CHARS: Final = 20_000
 """The longest text of an error."""
@@ -23,37 +23,37 @@ MAX_TEXT_CHARS: Final = 20_000
 MAX_MODULES, MAX_NAME_CHARS = 2000, 200
 """How many modules are in a CommandFailed for different code, and how much of each name."""
 
-Loader = Callable[[str, tuple[str, ...]], Topology]
+Importer = Callable[[str, tuple[str, ...]], Topology]
 """(target, arguments) → topology. TargetError."""
 
 
-def load(target: str, arguments: tuple[str, ...]) -> Topology:
+def import_target(target: str, arguments: tuple[str, ...]) -> Topology:
     """Load a topology by its import string."""
-    return load_topology(target, arguments, own=True)[1]
+    return import_topology(target, arguments, own=True)[1]
 
 
 class TopologyImporter:
     """`targets`: what the worker may import; `any_code`: may its code differ from the parent's?"""
 
     def __init__(
-        self, worker: str, targets: Sequence[str] = (), loader: Loader = load, *, any_code: bool = False
+        self, worker: str, targets: Sequence[str] = (), importer: Importer = import_target, *, any_code: bool = False
     ) -> None:
         self._worker = worker
         self._targets = targets
-        self._loader = loader
+        self._import = importer
         self._any_code = any_code
         self._called = False
 
-    def load(self, order: LoadTopology) -> Topology | CommandFailed:
+    def import_topology(self, order: ImportTopology) -> Topology | CommandFailed:
         """Import the topology. This may take long and blocks the event loop."""
         if self._called:
-            text = f"worker {self._worker} has already loaded a topology: a process loads one only"
+            text = f"worker {self._worker} has already imported a topology: a process imports one only"
             return CommandFailed("WorkerError", (text,))
         self._called = True
         if not is_named(order.target, self._targets):
             return CommandFailed("TargetError", (_not_named(order.target, self._worker, self._targets),))
         try:
-            topology = self._loader(order.target, order.arguments)
+            topology = self._import(order.target, order.arguments)
         except TargetError as error:
             return CommandFailed("TargetError", (str(error)[:MAX_TEXT_CHARS],))
         if order.code and not self._any_code:

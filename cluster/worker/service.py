@@ -1,6 +1,6 @@
 """WorkerService: what a worker does for its parent: a part of one topology. Two actors, one for slow commands.
 
-    setup actor    one after the other: load, connect, prepare, open, results, the end
+    setup actor    one after the other: import, connect, prepare, open, results, the end
     control actor  at once: metrics, mode of the spouts, idle reports, the death of a peer
 
 If user code or the configuration makes a command impossible, the answer is CommandFailed. Any other error ends the
@@ -33,7 +33,7 @@ from ..messages import (
     GatherResults,
     GetIdleReport,
     GetStatus,
-    LoadTopology,
+    ImportTopology,
     Open,
     PeerDied,
     PeerEnded,
@@ -76,14 +76,14 @@ class WorkerService:
         self._node = node
         self._listen = listen
         self._importer = importer
-        self._loaded: tuple[LoadTopology, Topology] | None = None
+        self._imported: tuple[ImportTopology, Topology] | None = None
         self._addresses: dict[str, str] = {}  # of restarted peers
         self._parent = _ParentReports(send_to_parent, system.loop)
 
     @property
     def is_idle(self) -> bool:
-        """Has it not loaded a topology yet?"""
-        return self._loaded is None
+        """Has it not imported a topology yet?"""
+        return self._imported is None
 
     @property
     def liveness(self) -> LivenessSettings:
@@ -92,28 +92,28 @@ class WorkerService:
 
     # -- setup actor ---------------------------------------------------------------------------------------------------
 
-    def load(self, order: LoadTopology) -> CommandFailed | None:
+    def import_topology(self, order: ImportTopology) -> CommandFailed | None:
         """Import the topology. This may take long and blocks the event loop."""
-        topology = self._importer.load(order)
+        topology = self._importer.import_topology(order)
         if isinstance(topology, CommandFailed):
             return topology
-        self._loaded = order, topology
+        self._imported = order, topology
         return None
 
     async def connect(self, order: Connect) -> str | CommandFailed:
         """Listen, open the links and make the tasks, in one step, so that the tasks exist when peers send to them."""
-        if self._loaded is None:
-            raise RuntimeError("a worker loads a topology before any other command")
+        if self._imported is None:
+            raise RuntimeError("a worker imports a topology before any other command")
         address = await self._node.listen(self._listen)
-        load, topology = self._loaded  # with settings that have arrived meanwhile
+        ordered, topology = self._imported  # with settings that have arrived meanwhile
         for peer, there in order.peers.items():
             # The peer may have been restarted while this command was under way.
             self._node.link(peer, None if there is None else self._addresses.get(peer, there))
-        hosting = Hosting(self._node.name, load.placement, self._node, order.nodes)
+        hosting = Hosting(self._node.name, ordered.placement, self._node, order.nodes)
         gave_up = self._parent.gave_up
         try:
-            config = Config(**load.config)
-            self.part = LocalRuntime(self._system, load.name, topology, config, gave_up=gave_up, hosting=hosting)
+            config = Config(**ordered.config)
+            self.part = LocalRuntime(self._system, ordered.name, topology, config, gave_up=gave_up, hosting=hosting)
         except (TopologyError, ConfigError) as error:
             problems = tuple(text[:MAX_TEXT_CHARS] for text in error.problems[:PROBLEMS])
             return CommandFailed(type(error).__name__, problems)
@@ -154,9 +154,9 @@ class WorkerService:
 
     async def update(self, order: UpdateConfig) -> None:
         """Apply settings, or keep them for tasks that are not made yet."""
-        if self._loaded is not None:
-            load, topology = self._loaded
-            self._loaded = replace(load, config=order.config), topology
+        if self._imported is not None:
+            ordered, topology = self._imported
+            self._imported = replace(ordered, config=order.config), topology
         if self.part is not None:
             await self.part.update(Config(**order.config))
 
@@ -201,7 +201,7 @@ class WorkerService:
 
     def _have(self) -> LocalRuntime:
         if self.part is None:
-            raise RuntimeError("a worker loads a topology before any other command")
+            raise RuntimeError("a worker imports a topology before any other command")
         return self.part
 
 
@@ -233,8 +233,8 @@ class SetupActor(Actor):
     async def receive(self, message: Any) -> Any:
         service = self._service
         match message:
-            case LoadTopology():
-                return service.load(message)
+            case ImportTopology():
+                return service.import_topology(message)
             case Connect():
                 return await service.connect(message)
             case Prepare():

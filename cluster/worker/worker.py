@@ -34,7 +34,7 @@ from ...actors import ActorSystem
 from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
-from .importing import Loader, TopologyImporter, load
+from .importing import Importer, TopologyImporter, import_target
 from .service import ControlActor, SetupActor, WorkerService
 
 log = logging.getLogger("aiostorm.worker")
@@ -52,7 +52,7 @@ __all__ = ["NO_PARENT", "TERMINATED", "WorkerOptions", "work"]
 class WorkerOptions:
     """`parent`: the address to dial; `listen`: the address for its peers; `node`: its machine; `pid`: its process id.
 
-    `is_child`: the system ends it with its parent. `targets`: what it may load.
+    `is_child`: the system ends it with its parent. `targets`: what it may import.
     `any_code`: may its code differ from the parent's?
     """
 
@@ -71,7 +71,7 @@ async def work(
     network: Network,
     leave: asyncio.Event,
     *,
-    loader: Loader = load,
+    importer: Importer = import_target,
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> int:
@@ -81,7 +81,7 @@ async def work(
         worker = _Worker(options, system, leave)
         try:
             async with Node(options.name, network, system) as node:
-                code = await worker.run(node, loader)
+                code = await worker.run(node, importer)
         except* ExposedError as refused:
             raise _first(refused) from refused
         finally:
@@ -108,7 +108,7 @@ class _Worker:
         self._parents = 0
         self._ends = False
 
-    async def run(self, node: Node, loader: Loader) -> int:
+    async def run(self, node: Node, importer: Importer) -> int:
         """Join the parent and run to the end."""
         options = self._options
         link = node.link(PARENT, options.parent, role=PARENT)
@@ -119,8 +119,8 @@ class _Worker:
 
         node.on_lost(self._lost)
         node.on_peer(self._started)
-        importer = TopologyImporter(options.name, options.targets, loader, any_code=options.any_code)
-        service = self.service = WorkerService(self._system, node, options.listen, importer, send_to_parent)
+        topologies = TopologyImporter(options.name, options.targets, importer, any_code=options.any_code)
+        service = self.service = WorkerService(self._system, node, options.listen, topologies, send_to_parent)
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class FaultyMailboxes:
-    """All faulty inboxes of one process, for `LocalCluster(wire=…)`. The fault script sets the rates (0 to 1).
+    """All faulty inboxes of one process, for `LocalCluster(mailbox_wrapper=…)`. The fault script sets the rates
+    (0 to 1).
 
     `plan`: of the topology that runs there; the trace names its tasks.
     """
@@ -164,8 +165,8 @@ class _FaultySender:
 
     __slots__ = ("_inbox", "_sender")
 
-    def __init__(self, wire: _FaultyInbox, sender: ParkedSender) -> None:
-        self._inbox = wire
+    def __init__(self, inbox: _FaultyInbox, sender: ParkedSender) -> None:
+        self._inbox = inbox
         self._sender = sender
 
     def next_piece(self) -> tuple[Any, int] | None:

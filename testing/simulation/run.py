@@ -167,7 +167,7 @@ class Simulation:
         settings = Config().merge(self.topology.config).merge(self._config)
         self.mailboxes = FaultyMailboxes(process, make_plan(self.topology, settings))
         self._operator.rewire()
-        async with LocalCluster(rng=process.rng, wire=self.mailboxes) as cluster:
+        async with LocalCluster(rng=process.rng, mailbox_wrapper=self.mailboxes) as cluster:
             self._running = running = await cluster.submit("storm", self.topology, self._config)
             self._incarnation = process.incarnation
             process.spawn_background(_when_ended(running, self._ending), "the topology's end")

@@ -1,4 +1,4 @@
-"""Checks before a command loads user code."""
+"""Checks before a command imports user code."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_too_few_open_files_are_reported_at_once(words: list[str]) -> None:
 def test_the_token_is_taken_out_of_the_environment(
     aiostorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's module is loaded after that, and its child processes inherit the environment."""
+    """The user's module is imported after that, and its child processes inherit the environment."""
     (tmp_path / "looks_jobs.py").write_text(
         f"import os\nassert {CREDENTIALS_VARIABLE!r} not in os.environ\nraise SystemExit('it was not there')\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiostorm import Topology
-from aiostorm.cluster.targets import Target, TargetError, load_topology, parse_target
+from aiostorm.cluster.targets import Target, TargetError, import_topology, parse_target
 
 from .conftest import JOBS, Command
 
@@ -112,21 +112,21 @@ def test_refuses_to_parse(text: str, message: str):
     ],
 )
 def test_loads(place: Path, text: str, arguments: tuple[str, ...], name: str, tasks: int):
-    target, topology = load_topology(text, arguments)
+    target, topology = import_topology(text, arguments)
     assert isinstance(topology, Topology)
     assert (topology.name, topology.components["show"].parallelism) == (name, tasks)
     assert target.default_name == "shop_jobs"
 
 
 def test_a_builder_is_accepted():
-    assert set(load_topology(f"{JOBS}:unfinished")[1].components) == {"numbers", "double"}
+    assert set(import_topology(f"{JOBS}:unfinished")[1].components) == {"numbers", "double"}
 
 
 def test_a_file_imports_its_neighbours_and_keeps_its_name(place: Path):
     (place / "sub").mkdir()
     (place / "sub" / "helper.py").write_text("NAME = 'from a neighbour'")
     (place / "sub" / "job.py").write_text("import helper, shop_jobs\ntopology = shop_jobs.make(helper.NAME)")
-    assert load_topology("sub/job.py")[1].name == "from a neighbour"
+    assert import_topology("sub/job.py")[1].name == "from a neighbour"
     assert sys.modules["job"].__file__ == str(place / "sub" / "job.py") or "sub/job.py" in str(
         sys.modules["job"].__file__
     )
@@ -136,18 +136,18 @@ def test_a_file_named_like_a_module_does_not_replace_it(place: Path):
     (place / "json.py").write_text(MODULE)
     import json
 
-    assert load_topology("./json.py")[1].name == "default"
+    assert import_topology("./json.py")[1].name == "default"
     assert sys.modules["json"] is json
 
 
 def test_parents_without_init_are_packages(place: Path):
     (place / "shop" / "deep").mkdir(parents=True)
     (place / "shop" / "deep" / "jobs.py").write_text(MODULE)
-    assert load_topology("shop.deep.jobs:topology")[1].name == "default"
+    assert import_topology("shop.deep.jobs:topology")[1].name == "default"
     with pytest.raises(TargetError, match=r"there is no module shop\.deep\.job; did you mean shop\.deep\.jobs\?"):
-        load_topology("shop.deep.job")
+        import_topology("shop.deep.job")
     with pytest.raises(TargetError, match=r"there is no module shap; did you mean shop\.deep\.jobs\?"):
-        load_topology("shap.deep.jobs")
+        import_topology("shap.deep.jobs")
 
 
 ERRORS = {

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from aiostorm import LocalCluster, Topology
 from aiostorm.cluster import LifecycleTimings, WorkerOptions, work
-from aiostorm.cluster.worker.importing import load
+from aiostorm.cluster.worker.importing import import_target
 from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -20,7 +20,7 @@ from ..simulation.worlds import in_world
 
 
 class SimBackend:
-    """A WorkerBackend whose workers are simulated processes. `loader`: how they find a topology."""
+    """A WorkerBackend whose workers are simulated processes. `importer`: how they find a topology."""
 
     workers = 0
     start_limit_s = None
@@ -29,12 +29,12 @@ class SimBackend:
     arguments: Sequence[str] = ()
     secret = b""
     target = "tests.cluster.test_workers:topology"
-    """What those that are started by hand may load."""
+    """What those that are started by hand may import."""
     any_code = False
 
     def __init__(self, parent: Process) -> None:
         self.parent = parent
-        self.loader: Callable[[str, tuple[str, ...]], Topology] = load
+        self.importer: Callable[[str, tuple[str, ...]], Topology] = import_target
         self.lives: dict[str, int] = {}
         self.codes: list[tuple[str, int]] = []
 
@@ -77,7 +77,7 @@ class SimBackend:
             options,
             process.network,
             leave,
-            loader=self.loader,
+            importer=self.importer,
             rng=process.rng,
         )
         self.codes.append((process.name, code))

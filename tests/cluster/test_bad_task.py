@@ -18,7 +18,7 @@ from .sim_workers import SimBackend, with_workers
 LEAST_OF_FEW = 0.8
 
 SHARED = Trouble("hung", 0, math.inf)
-"""One for the tasks of all simulated workers, which load the topology by its name."""
+"""One for the tasks of all simulated workers, which import the topology by its name."""
 
 
 def topology(name: str) -> Topology:

@@ -359,7 +359,7 @@ def test_errors_of_tasks_are_reported_to_the_parent() -> None:
 
 def test_a_worker_that_cannot_load_fails_the_start() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
-        backend.loader = lambda target, words: raising()
+        backend.importer = lambda target, words: raising()
         with pytest.raises(TopologyError, match="is not the same topology in worker worker-"):
             await submit(cluster)
         assert not cluster.topologies

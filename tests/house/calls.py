@@ -303,7 +303,7 @@ def counted_in_workers(messages: int) -> Counted:
     found: list[Counted] = []
 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
-        backend.loader = lambda _, arguments: pair(*arguments)
+        backend.importer = lambda _, arguments: pair(*arguments)
         with Counted() as counted:
             running = await cluster.submit(
                 "t", "tests.house.calls:pair", {"acker_executors": 1}, arguments=(str(messages),)

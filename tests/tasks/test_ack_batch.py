@@ -156,11 +156,11 @@ async def test_a_lost_frame_and_the_lost_segment_that_it_counts_make_no_false_ac
             return True
         return False
 
-    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+    def wrapped(source: int, target: int, box: Mailbox) -> Inbox:
         return Lossy(box, loses)  # type: ignore[return-value] # by __getattr__
 
     source, sink = FixedSpout(rows([1, 2]), "n"), Recorder()
-    async with LocalCluster(wire=wire) as cluster:
+    async with LocalCluster(mailbox_wrapper=wrapped) as cluster:
         topology = line(source, bolt=DoesRich(act), sink=sink)
         config = Config(tick_tuple_freq_s=1, message_timeout_s=5, acker_tree_max_messages=2)
         running = await cluster.submit("t", topology, config)
@@ -230,7 +230,7 @@ async def test_a_turn_that_halts_in_the_middle_of_a_segment_tells_no_edge_of_it(
 ) -> None:
     frames: Counter[int] = Counter()  # of the bolt, by root
 
-    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+    def wrapped(source: int, target: int, box: Mailbox) -> Inbox:
         def notes(item: Any) -> bool:
             if source == 2 and isinstance(item, Acks):
                 frames.update(root for root, _ in item.items)
@@ -239,7 +239,7 @@ async def test_a_turn_that_halts_in_the_middle_of_a_segment_tells_no_edge_of_it(
         return Lossy(box, notes)  # type: ignore[return-value] # by __getattr__
 
     source = Numbers(4, each_call=2)  # two segments: of the first, each row has a turn of its own
-    async with LocalCluster(wire=wire) as cluster:
+    async with LocalCluster(mailbox_wrapper=wrapped) as cluster:
         topology = line(source, bolt=halting() if isinstance(halting, type) else halting, sink=Recorder())
         config = Config(acker_tree_max_messages=2, mailbox_capacity_tuples=64)
         running = await cluster.submit("t", topology, config)
@@ -257,14 +257,14 @@ async def test_a_lost_frame_that_tells_of_a_failure_makes_no_false_ack(sim_clock
         if n == 3:
             await asyncio.sleep(1)
 
-    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+    def wrapped(source: int, target: int, box: Mailbox) -> Inbox:
         def loses(item: Any) -> bool:
             return source == 2 and isinstance(item, Acks) and bool(item.failures) and sim_clock.now() < 1_700_000_000.5
 
         return Lossy(box, loses)  # type: ignore[return-value] # by __getattr__
 
     source = Numbers(4, each_call=2)  # two segments: of the first, each row has a turn of its own
-    async with LocalCluster(wire=wire) as cluster:
+    async with LocalCluster(mailbox_wrapper=wrapped) as cluster:
         running = await cluster.submit("t", line(source, bolt=picky), Config(acker_tree_max_messages=2))
         await running.wait_finished(60)
     assert source.acked == [3]

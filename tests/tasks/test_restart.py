@@ -117,7 +117,7 @@ async def test_backoff_grows_and_too_many_restarts_fail_the_topology(
 
 async def test_restarts_are_forgotten_after_the_window(local_cluster: LocalCluster) -> None:
     source, bolt = Numbers(20), Crashes(*range(20), always=True)
-    config = Config(restart_max=2, restart_window_s=1, restart_backoff_s=(0.6,))
+    config = Config(restart_max=2, restart_period_s=1, restart_backoff_s=(0.6,))
     running = await local_cluster.submit("t", line(source, bolt=bolt, sink=Recorder()), config)
     await running.wait_finished()
     assert len(bolt.seen) == 20

@@ -158,10 +158,10 @@ async def test_rows_that_are_lost_after_it_fail_their_messages(
             return True
         return False
 
-    def wire(source: int, target: int, box: Mailbox) -> Inbox:
+    def wrapped(source: int, target: int, box: Mailbox) -> Inbox:
         return Lossy(box, loses)  # type: ignore[return-value] # by __getattr__
 
-    async with LocalCluster(wire=wire) as cluster:
+    async with LocalCluster(mailbox_wrapper=wrapped) as cluster:
         config = Config(acker_tree_max_messages=tree, message_timeout_s=10)
         running = await cluster.submit("t", topology(source, made(gate), sink), config)
         await asyncio.sleep(2 * LONG_CALL_S)

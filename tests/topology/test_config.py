@@ -37,7 +37,7 @@ STORM_KEYS = {
     "debug": ["topology.debug"],
     "stall_report_s": ["topology.stall.report.secs"],
     "restart_max": ["topology.restart.max"],
-    "restart_window_s": ["topology.restart.window.secs"],
+    "restart_period_s": ["topology.restart.period.secs"],
     "restart_backoff_s": ["topology.restart.backoff.secs"],
     "graceful_stop_s": ["topology.graceful.stop.secs"],
     "max_task_parallelism": ["topology.max.task.parallelism"],

@@ -11,8 +11,8 @@ import pytest
 from aiostorm import LocalCluster
 from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
-from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, LoadTopology, TaskGaveUp
-from aiostorm.cluster.targets import is_named, load_topology
+from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, ImportTopology, TaskGaveUp
+from aiostorm.cluster.targets import import_topology, is_named
 from aiostorm.cluster.worker.importing import TopologyImporter, shape_of
 from aiostorm.cluster.worker.service import WorkerService
 from aiostorm.runtime import AiostormError
@@ -23,11 +23,11 @@ from aiostorm.transport import Node, NoSuchActorError, PayloadKind
 from ..sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
-PYTHON = LoadTopology("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
+PYTHON = ImportTopology("x", "builtins:exec", ("import tests.cluster.proof",), {}, {}, "")
 
 
-def order(target: str = TARGET) -> LoadTopology:
-    return LoadTopology("x", target, (), {}, {1: "w"}, shape_of(load_topology(TARGET)[1]))
+def order(target: str = TARGET) -> ImportTopology:
+    return ImportTopology("x", target, (), {}, {1: "w"}, shape_of(import_topology(TARGET)[1]))
 
 
 class NoPost:
@@ -107,29 +107,31 @@ def test_a_worker_cannot_report_in_the_name_of_another() -> None:
 
 async def test_a_worker_loads_only_the_topology_that_it_was_started_for() -> None:
     async with service(TARGET) as one, service() as none:
-        found = one.load(PYTHON)
+        found = one.import_topology(PYTHON)
         assert found is not None
         assert (found.kind, found.problems) == (
             "TargetError",
             (f"worker w was not started for builtins:exec, but for {TARGET}: start it with --target builtins:exec",),
         )
-        assert isinstance(none.load(order()), CommandFailed), "nothing at all"
+        assert isinstance(none.import_topology(order()), CommandFailed), "nothing at all"
 
 
 async def test_a_worker_loads_once() -> None:
     async with service(TARGET) as one, service(TARGET) as other:
-        assert one.load(order()) is None
-        again = one.load(order())
+        assert one.import_topology(order()) is None
+        again = one.import_topology(order())
         assert again is not None
-        assert again.problems == ("worker w has already loaded a topology: a process loads one only",)
-        assert isinstance(other.load(PYTHON), CommandFailed)
-        assert isinstance(other.load(order()), CommandFailed), "a worker does not try one topology after the other"
+        assert again.problems == ("worker w has already imported a topology: a process imports one only",)
+        assert isinstance(other.import_topology(PYTHON), CommandFailed)
+        assert isinstance(other.import_topology(order()), CommandFailed), (
+            "a worker does not try one topology after the other"
+        )
 
 
 @pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])
 async def test_only_functions_that_the_module_defines_are_called(target: str) -> None:
     async with service(target) as one:
-        found = one.load(LoadTopology("x", target, ("1",), {}, {}, ""))
+        found = one.import_topology(ImportTopology("x", target, ("1",), {}, {}, ""))
         assert found is not None
         assert found.kind == "TargetError"
         assert "no function that is defined in" in found.problems[0]
@@ -139,10 +141,10 @@ def test_a_function_from_elsewhere_is_refused_where_there_are_workers(monkeypatc
     from .. import spread_jobs, test_workers
 
     monkeypatch.setattr(test_workers, "elsewhere", spread_jobs.windows, raising=False)
-    load_topology("tests.cluster.test_workers:elsewhere")
+    import_topology("tests.cluster.test_workers:elsewhere")
     with pytest.raises(TargetError, match="is no topology, and no function that is defined in"):
-        load_topology("tests.cluster.test_workers:elsewhere", own=True)
-    assert load_topology("tests.cluster.spread_jobs:windows", own=True)
+        import_topology("tests.cluster.test_workers:elsewhere", own=True)
+    assert import_topology("tests.cluster.spread_jobs:windows", own=True)
 
 
 def test_a_name_allows_any_arguments_unless_it_has_some() -> None:
@@ -158,4 +160,4 @@ def test_a_name_allows_any_arguments_unless_it_has_some() -> None:
 
 
 def test_a_load_message_has_no_search_path_for_modules() -> None:
-    assert not {"paths", "path"} & set(LoadTopology.__dataclass_fields__)
+    assert not {"paths", "path"} & set(ImportTopology.__dataclass_fields__)

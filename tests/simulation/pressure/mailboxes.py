@@ -37,11 +37,11 @@ class PressureMailboxes:
         self._master = master
 
     def __call__(self, source: int, target: int, mailbox: Mailbox) -> Inbox:
-        """See `aiostorm.tasks.Wire`."""
+        """See `aiostorm.tasks.MailboxWrapper`."""
         if self._master not in (source, target):
             return mailbox
-        wire: Any = _FaultyInbox(self, source, target, mailbox)
-        return wire
+        faulty: Any = _FaultyInbox(self, source, target, mailbox)
+        return faulty
 
     def send(self, source: int, target: int, mailbox: Mailbox, message: Any) -> None:
         """A message about pressure."""

@@ -133,7 +133,7 @@ class PressureWorkload:
         shape = self.shape
         self.ending = asyncio.Event()
         self.mailboxes = mailboxes = PressureMailboxes(process, make_plan(shape.topology, shape.config).master)
-        async with LocalCluster(rng=process.rng, wire=mailboxes) as cluster:
+        async with LocalCluster(rng=process.rng, mailbox_wrapper=mailboxes) as cluster:
             self.running = await cluster.submit("pressure", shape.topology, shape.config)
             self.watch = Watch(self.scene, self.running, mailboxes, shape.innocent)
             await self.ending.wait()

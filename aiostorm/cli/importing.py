@@ -1,4 +1,4 @@
-"""Loading: the topology and the settings of a command line."""
+"""Importing: the topology and the settings of a command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from ..topology import Config, Topology
 
 
-def load(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
+def import_target(target: str, args: tuple[str, ...]) -> tuple[str, Topology]:
     """The default name of the topology, and the topology."""
-    from ..cluster import load_topology
+    from ..cluster import import_topology
 
-    found, topology = load_topology(target, args)
+    found, topology = import_topology(target, args)
     return found.default_name, topology
 
 
