@@ -1,7 +1,7 @@
 """`format("aiostorm")`: Spark writes directly into a running topology, and reads the output of one.
 
 format.py registers it and parses its options, api.py has the classes that PySpark requires. In executors client.py
-connects to server.py of one task, found by endpoints.py, with the messages of wire.py (pure). ingress.py is the spout
+connects to server.py of one task, found by endpoints.py; messages.py (pure) is what they send. ingress.py is the spout
 (ingress_ledger.py: which chunks are processed), egress.py the bolt (egress_log.py and egress_store.py: which chunks are
 kept, and where). chunks.py and schemas.py: encoded record batches, and whether they fit.
 """

@@ -23,8 +23,8 @@ from ..needs import require, version
 from .chunks import batch_of, cut, empty_of
 from .client import ChunkReader, ChunkWriter, ServerClient, ServerLocation
 from .format import FORMAT, ReadOptions, WriteOptions, reading, writing
+from .messages import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 from .schemas import cast, chosen
-from .wire import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 
 STREAMS_IN: Final = (4, 1)
 STREAMS_OUT: Final = (4, 2)

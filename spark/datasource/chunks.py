@@ -13,7 +13,7 @@ from ...topology import is_batch
 from ...transport import ProtocolError, UnreadableError, UnsendableError, batch_bytes, pack_value, unpack_value
 from ..errors import SparkSourceError
 from ..needs import require
-from .wire import MAX_CHUNK_BYTES
+from .messages import MAX_CHUNK_BYTES
 
 
 def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:

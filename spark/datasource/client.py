@@ -23,10 +23,10 @@ from ...runtime import SystemRng
 from ...transport import AuthenticationError, BlockingConnection, Identity, NetworkError, ProtocolError, dial_blocking
 from ..errors import SparkLostError, SparkSourceError
 from . import endpoints as endpoints_
-from . import wire
+from . import messages
 from .endpoints import Endpoint
 
-M = TypeVar("M", bound=wire.Message)
+M = TypeVar("M", bound=messages.Message)
 
 PATIENCE_S: Final = 60.0
 AHEAD: Final = 4
@@ -68,7 +68,7 @@ class ServerClient:
         self._shape = shape
         self._name = f"spark-{os.getpid()}-{SystemRng().token_bytes(8).hex()}"
         self._connection: BlockingConnection | None = None
-        self.welcome: wire.ServerWelcome
+        self.welcome: messages.ServerWelcome
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +107,7 @@ class ServerClient:
         self.with_retries(self._welcomed)
         return self.welcome.shape
 
-    def _welcomed(self, connection: BlockingConnection) -> wire.ServerWelcome:
+    def _welcomed(self, connection: BlockingConnection) -> messages.ServerWelcome:
         return self.welcome
 
     def connected(self) -> BlockingConnection:
@@ -120,16 +120,16 @@ class ServerClient:
         connection = dial_blocking(
             endpoint.address,
             security,
-            Identity(self._name, wire.ROLE_SPARK),
+            Identity(self._name, messages.ROLE_SPARK),
             roles=(self._where.role,),
-            silence_s=wire.SILENCE_S,
+            silence_s=messages.SILENCE_S,
         )
         try:
-            connection.send(wire.pack(wire.ClientHello(wire.WIRE_VERSION, self._name, self._shape)))
-            welcome = receive_message(connection, wire.ServerWelcome)
-            if welcome.version != wire.WIRE_VERSION:
+            connection.send(messages.pack(messages.ClientHello(messages.VERSION, self._name, self._shape)))
+            welcome = receive_message(connection, messages.ServerWelcome)
+            if welcome.version != messages.VERSION:
                 raise SparkSourceError(
-                    f"the topology has version {welcome.version}, this is version {wire.WIRE_VERSION}"
+                    f"the topology has version {welcome.version}, this is version {messages.VERSION}"
                 )
             if welcome.tasks != len(tasks):
                 raise SparkSourceError(
@@ -150,7 +150,7 @@ class ServerClient:
 
 @dataclass(slots=True)
 class _OpenOffer:
-    offer: wire.Offer
+    offer: messages.Offer
     data: bytes
 
 
@@ -165,7 +165,7 @@ class ChunkWriter:
         self._offered: set[int] = set()
         self._seq = 0
 
-    def write(self, chunks: Iterable[tuple[wire.Offer, bytes]]) -> int:
+    def write(self, chunks: Iterable[tuple[messages.Offer, bytes]]) -> int:
         """Write all chunks, with new `seq` numbers. Returns their number when all are done.
 
         SparkSourceError if one cannot be processed, SparkLostError if the topology is unavailable for too long.
@@ -174,7 +174,7 @@ class ChunkWriter:
             while len(self._open) >= self._ahead:
                 self._pump(None)
             self._seq += 1
-            numbered = wire.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
+            numbered = messages.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
             self._open[self._seq] = _OpenOffer(numbered, data)
             self._pump(0)
         while self._open:
@@ -184,9 +184,9 @@ class ChunkWriter:
     def commit(self, stream: str, batch: int) -> None:
         """Report that a batch is complete."""
 
-        def request(connection: BlockingConnection) -> wire.Done:
-            connection.send(wire.pack(wire.Commit(stream, batch)))
-            return receive_message(connection, wire.Done)
+        def request(connection: BlockingConnection) -> messages.Done:
+            connection.send(messages.pack(messages.Commit(stream, batch)))
+            return receive_message(connection, messages.Done)
 
         self._client.with_retries(request)
 
@@ -194,16 +194,16 @@ class ChunkWriter:
         """Offer new chunks, and handle messages: at least one, unless the timeout ends."""
         self._client.with_retries(lambda connection: self._exchange(connection, timeout_s))
 
-    def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> wire.Alive:
+    def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> messages.Alive:
         self._offer(connection)
         try:
             while True:
-                message = wire.unpack(connection.receive(timeout_s))
+                message = messages.unpack(connection.receive(timeout_s))
                 settled = self._on_message(connection, message)
                 if timeout_s is None and settled:
                     timeout_s = 0
         except TimeoutError:
-            return wire.Alive()
+            return messages.Alive()
 
     def _offer(self, connection: BlockingConnection) -> None:
         if connection is not self._offered_on:
@@ -211,21 +211,21 @@ class ChunkWriter:
         for seq, one in self._open.items():
             if seq not in self._offered:
                 self._offered.add(seq)
-                connection.send(wire.pack(one.offer))
+                connection.send(messages.pack(one.offer))
 
-    def _on_message(self, connection: BlockingConnection, message: wire.Message) -> bool:
-        if isinstance(message, wire.Send) and message.seq in self._open:
-            for part in wire.parts_of(self._open[message.seq].data):
-                connection.send(wire.DATA, part)
+    def _on_message(self, connection: BlockingConnection, message: messages.Message) -> bool:
+        if isinstance(message, messages.Send) and message.seq in self._open:
+            for part in messages.parts_of(self._open[message.seq].data):
+                connection.send(messages.DATA, part)
             return False
-        if isinstance(message, wire.Done):
+        if isinstance(message, messages.Done):
             self._offered.discard(message.seq)
             return self._open.pop(message.seq, None) is not None
-        if isinstance(message, wire.Failed):
+        if isinstance(message, messages.Failed):
             raise SparkSourceError(message.error)
-        if isinstance(message, wire.Rejected):
+        if isinstance(message, messages.Rejected):
             raise SparkSourceError(message.reason)
-        if isinstance(message, wire.Alive):
+        if isinstance(message, messages.Alive):
             return False
         raise ProtocolError(f"a {type(message).__name__} came")
 
@@ -239,22 +239,22 @@ class ChunkReader:
 
     def query(
         self, log: str = "", begin: int = -1, *, done: bool = False, max_rows: int = 0, max_bytes: int = 0
-    ) -> wire.LogState:
+    ) -> messages.LogState:
         """The state of the log. SparkSourceError if chunks from `begin` on are missing, or it is another log."""
-        asked = wire.pack(wire.LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
+        asked = messages.pack(messages.LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
 
-        def ask(connection: BlockingConnection) -> wire.LogState:
+        def ask(connection: BlockingConnection) -> messages.LogState:
             connection.send(asked)
-            return receive_message(connection, wire.LogState)
+            return receive_message(connection, messages.LogState)
 
         return self._client.with_retries(ask)
 
     def trim(self, log: str, end: int) -> None:
         """Commit all chunks before `end`."""
 
-        def request(connection: BlockingConnection) -> wire.Done:
-            connection.send(wire.pack(wire.Trim(self._consumer, log, end)))
-            return receive_message(connection, wire.Done)
+        def request(connection: BlockingConnection) -> messages.Done:
+            connection.send(messages.pack(messages.Trim(self._consumer, log, end)))
+            return receive_message(connection, messages.Done)
 
         self._client.with_retries(request)
 
@@ -276,15 +276,15 @@ class _FetchState:
         self._data = b""
         self._asked_on: BlockingConnection | None = None
 
-    def next(self, connection: BlockingConnection) -> wire.ChunkHeader:
+    def next(self, connection: BlockingConnection) -> messages.ChunkHeader:
         """Receive the next chunk."""
         if connection is not self._asked_on:
-            connection.send(wire.pack(wire.FetchChunks(self._log, self.at, self._end)))
+            connection.send(messages.pack(messages.FetchChunks(self._log, self.at, self._end)))
             self._asked_on = connection
-        chunk = receive_message(connection, wire.ChunkHeader)
+        chunk = receive_message(connection, messages.ChunkHeader)
         if chunk.at != self.at:
             raise ProtocolError(f"chunk {chunk.at} came, and {self.at} was to come")
-        assembly = wire.ChunkAssembly(chunk.size)
+        assembly = messages.ChunkAssembly(chunk.size)
         while (data := assembly.add(connection.receive())) is None:
             pass
         self._data = data
@@ -300,10 +300,10 @@ class _FetchState:
 def receive_message(connection: BlockingConnection, kind: type[M]) -> M:
     """The next message, without Alive. SparkSourceError if it is Rejected, ConnectionLostError after a silence."""
     while True:
-        message = wire.unpack(connection.receive())
+        message = messages.unpack(connection.receive())
         if isinstance(message, kind):
             return message
-        if isinstance(message, wire.Rejected):
+        if isinstance(message, messages.Rejected):
             raise SparkSourceError(message.reason)
-        if not isinstance(message, wire.Alive):
+        if not isinstance(message, messages.Alive):
             raise ProtocolError(f"a {type(message).__name__} came, and a {kind.__name__} was to come")

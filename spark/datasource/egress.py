@@ -25,7 +25,7 @@ from ...transport import ProtocolError
 from ..digests import digest_of
 from ..errors import SparkSourceError
 from ..sinks.parquet_files import identity_of
-from . import schemas, wire
+from . import messages, schemas
 from .chunks import batch_of, cut, empty_of
 from .egress_log import ChunkInfo, EgressLog
 from .egress_store import ChunkStore, DirectoryChunkStore, MemoryChunkStore
@@ -104,7 +104,7 @@ class SparkEgressBolt(BasicBolt):
         elif found.sizes:
             self._set_schema(batch_of(await store.read(found.first)).schema)
         self._server = DataServer(
-            self._settings, wire.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve
+            self._settings, messages.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve
         )
         await self._server.open()
 
@@ -137,32 +137,32 @@ class SparkEgressBolt(BasicBolt):
 
     # -- a reader's connection ---------------------------------------------------------------------------------------
 
-    async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
-        client.send(wire.ServerWelcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, self._shape))
+    async def _serve(self, client: ClientConnection, hello: messages.ClientHello) -> None:
+        client.send(messages.ServerWelcome(messages.VERSION, self._component, self._task, self._tasks, self._shape))
         while True:
             message = await client.message()
-            if isinstance(message, wire.LogQuery):
+            if isinstance(message, messages.LogQuery):
                 client.send(await self._query(message))
-            elif isinstance(message, wire.FetchChunks):
+            elif isinstance(message, messages.FetchChunks):
                 self._check_offsets("", message.log, message.begin, message.end)
                 for at in range(message.begin, message.end):
                     data = await self._read(at)
-                    await client.send_chunk(wire.ChunkHeader(at, len(data)), data)
-            elif isinstance(message, wire.Trim):
+                    await client.send_chunk(messages.ChunkHeader(at, len(data)), data)
+            elif isinstance(message, messages.Trim):
                 self._check_offsets(message.consumer, message.log, max(message.end, self._log.first))
                 await self._committed(message.consumer, message.end)
-                client.send(wire.Done(0))
+                client.send(messages.Done(0))
             else:
                 raise ProtocolError(f"a {type(message).__name__} came from a reader")
 
-    async def _query(self, query: wire.LogQuery) -> wire.LogState:
+    async def _query(self, query: messages.LogQuery) -> messages.LogState:
         log = self._log
         begin = query.begin if query.begin >= 0 else max(log.first, log.committed.get(query.consumer, log.first))
         self._check_offsets(query.consumer, query.log, begin)
         if query.done:
             await self._committed(query.consumer, begin)
         upto = log.upto(begin, query.max_rows, query.max_bytes)
-        return wire.LogState(log.log, log.first, begin, upto, log.end)
+        return messages.LogState(log.log, log.first, begin, upto, log.end)
 
     async def _read(self, at: int) -> bytes:
         try:

@@ -23,7 +23,7 @@ from ...topology import Failure, Fields, Spout, TimeRole
 from ...transport import ProtocolError
 from ..digests import digest_of
 from ..errors import SparkSourceError
-from . import schemas, wire
+from . import messages, schemas
 from .chunks import batch_of
 from .ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
 from .server import ClientConnection, DataServer, ServerSettings
@@ -90,7 +90,7 @@ class SparkIngressSpout(Spout):
         self._tasks = context.parallelism
         self._component = context.component
         self._server = DataServer(
-            self._settings, wire.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
+            self._settings, messages.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
         )
         await self._server.open()
 
@@ -123,27 +123,27 @@ class SparkIngressSpout(Spout):
 
     # -- a writer's connection ---------------------------------------------------------------------------------------
 
-    async def _serve(self, client: ClientConnection, hello: wire.ClientHello) -> None:
+    async def _serve(self, client: ClientConnection, hello: messages.ClientHello) -> None:
         if hello.shape:
             wrong = schemas.problem(self._names, self._schema, batch_of(hello.shape).schema)
             if wrong is not None:
                 raise SparkSourceError(f"{self._component}: {wrong}")
-        client.send(wire.ServerWelcome(wire.WIRE_VERSION, self._component, self._task, self._tasks, b""))
+        client.send(messages.ServerWelcome(messages.VERSION, self._component, self._task, self._tasks, b""))
         writer = _Writer(client)
         try:
             while True:
                 frame = await client.receive()
-                if frame[:1] == wire.DATA:
+                if frame[:1] == messages.DATA:
                     await self._data(writer, frame)
                     continue
-                message = wire.unpack(frame)
-                if isinstance(message, wire.Offer):
+                message = messages.unpack(frame)
+                if isinstance(message, messages.Offer):
                     writer.add_offer(message)
                     offer = ChunkOffer(message.stream, message.batch, message.chunk, message.digest, message.size)
                     self._apply(self._ledger.offer(writer, message.seq, offer))
-                elif isinstance(message, wire.Commit):
+                elif isinstance(message, messages.Commit):
                     self._ledger.committed(message.stream, message.batch)
-                    client.send(wire.Done(0))
+                    client.send(messages.Done(0))
                 else:
                     raise ProtocolError(f"a {type(message).__name__} came from a writer")
         finally:
@@ -152,7 +152,7 @@ class SparkIngressSpout(Spout):
     async def _data(self, writer: _Writer, frame: bytes) -> None:
         """The first part of a chunk has arrived: receive the rest, and make it ready."""
         offer = writer.next_offer()
-        assembly = wire.ChunkAssembly(offer.size)
+        assembly = messages.ChunkAssembly(offer.size)
         data = assembly.add(frame)
         while data is None:
             data = assembly.add(await writer.client.receive())
@@ -165,7 +165,7 @@ class SparkIngressSpout(Spout):
         self._ready.append(offer.chunk)
         self._collector.wake()
 
-    def _read(self, offer: wire.Offer, data: bytes) -> Any:
+    def _read(self, offer: messages.Offer, data: bytes) -> Any:
         batch = batch_of(data)
         if digest_of(batch) != offer.digest:
             raise ProtocolError(f"chunk {offer.chunk} has another digest than its offer")
@@ -185,18 +185,18 @@ class _Writer:
 
     def __init__(self, client: ClientConnection) -> None:
         self.client = client
-        self._offers: dict[int, wire.Offer] = {}
+        self._offers: dict[int, messages.Offer] = {}
         self._sends: deque[int] = deque()
 
-    def add_offer(self, offer: wire.Offer) -> None:
+    def add_offer(self, offer: messages.Offer) -> None:
         """Add an offer. ProtocolError if it is invalid."""
-        if not 0 < offer.size <= wire.MAX_CHUNK_BYTES or not offer.chunk or offer.batch < -1:
+        if not 0 < offer.size <= messages.MAX_CHUNK_BYTES or not offer.chunk or offer.batch < -1:
             raise ProtocolError(f"a chunk of {offer.size:,} bytes, named {offer.chunk[:80]!r}: there is none like that")
         if offer.seq in self._offers or len(self._offers) >= _MAX_OFFERS:
             raise ProtocolError("more offers came than a writer makes")
         self._offers[offer.seq] = offer
 
-    def next_offer(self) -> wire.Offer:
+    def next_offer(self) -> messages.Offer:
         """The offer of arriving data: writers send in the order of the requests."""
         if not self._sends:
             raise ProtocolError("data came that was not asked for")
@@ -206,10 +206,10 @@ class _Writer:
         """Send the ledger's action to the writer."""
         if action.kind is ActionKind.SEND:
             self._sends.append(action.seq)
-            self.client.send(wire.Send(action.seq))
+            self.client.send(messages.Send(action.seq))
             return
         self._offers.pop(action.seq, None)
         if action.kind is ActionKind.DONE:
-            self.client.send(wire.Done(action.seq))
+            self.client.send(messages.Done(action.seq))
         else:
-            self.client.send(wire.Failed(action.seq, wire.clipped(action.error)))
+            self.client.send(messages.Failed(action.seq, messages.clipped(action.error)))

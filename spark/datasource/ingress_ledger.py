@@ -28,7 +28,7 @@ MAX_STREAMS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChunkOffer:
-    """The offer of a writer. See the wire's Offer."""
+    """The offer of a writer. See Offer in messages.py."""
 
     stream: str
     batch: int

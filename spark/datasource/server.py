@@ -21,11 +21,11 @@ from ...runtime import SystemRng
 from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
 from ..errors import SparkSourceError
 from . import endpoints as endpoints_
-from .wire import (
+from .messages import (
     ALIVE_S,
     DATA,
     ROLE_SPARK,
-    WIRE_VERSION,
+    VERSION,
     Alive,
     ClientHello,
     Message,
@@ -34,7 +34,7 @@ from .wire import (
     parts_of,
     unpack,
 )
-from .wire import pack as packed
+from .messages import pack as packed
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -177,8 +177,8 @@ class DataServer:
             if not isinstance(hello, ClientHello):
                 raise ProtocolError(f"a {type(hello).__name__} came before Hello")
             client.name = hello.name
-            if hello.version != WIRE_VERSION:
-                client.send(Rejected(f"it has protocol version {hello.version}, this topology version {WIRE_VERSION}"))
+            if hello.version != VERSION:
+                client.send(Rejected(f"it has protocol version {hello.version}, this topology version {VERSION}"))
             else:
                 self._clients.add(client)
                 await self._serve_client(client, hello)

@@ -20,7 +20,7 @@ MACHINES: Final = (
     "spark/batch/chunking.py",
     "spark/datasource/chunks.py",
     "spark/datasource/schemas.py",
-    "spark/datasource/wire.py",
+    "spark/datasource/messages.py",
     "spark/digests.py",
     "spark/datasource/egress_log.py",
     "spark/sinks/held_writes.py",

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from aiostorm import BasicBolt, TopologyBuilder
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout
-from aiostorm.spark.datasource import wire
+from aiostorm.spark.datasource import messages
 from aiostorm.spark.datasource.chunks import cut, empty_of
 from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
 from aiostorm.spark.digests import digest_of
@@ -82,20 +82,20 @@ def topology(table: Table, spout: SparkIngressSpout, *, tasks: int = 1, egress: 
 
 
 def into(folder: Path, **options: Any) -> ServerLocation:
-    return ServerLocation(wire.ROLE_INGRESS, str(folder), **options)
+    return ServerLocation(messages.ROLE_INGRESS, str(folder), **options)
 
 
 def out_of(folder: Path, **options: Any) -> ServerLocation:
-    return ServerLocation(wire.ROLE_EGRESS, str(folder), **options)
+    return ServerLocation(messages.ROLE_EGRESS, str(folder), **options)
 
 
 def offers(
     batches: list[Any], partition: int = 0, *, name: str = "w", stream: str = "", number: int = -1
-) -> Iterator[tuple[wire.Offer, bytes]]:
+) -> Iterator[tuple[messages.Offer, bytes]]:
     of = name if number < 0 else f"{name}/b{number}"
     for at, one in enumerate(batches):
         for part, data in cut(one):
-            yield wire.Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
+            yield messages.Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
 
 
 def write(where: ServerLocation, batches: list[Any], partition: int = 0, **named: Any) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError
-from aiostorm.spark.datasource import endpoints, wire
+from aiostorm.spark.datasource import endpoints, messages
 from aiostorm.spark.datasource.chunks import batch_of
 from aiostorm.spark.datasource.client import ChunkReader, ServerClient
 from aiostorm.testing import FeederSpout
@@ -28,7 +28,7 @@ class Reader:
         self.client = ServerClient(out_of(folder, patience_s=5), task)
         self.reader = ChunkReader(self.client, consumer)
 
-    async def query(self, log: str = "", begin: int = -1, **named: Any) -> wire.LogState:
+    async def query(self, log: str = "", begin: int = -1, **named: Any) -> messages.LogState:
         return await asyncio.to_thread(lambda: self.reader.query(log, begin, **named))
 
     async def fetch(self, log: str, begin: int, end: int) -> list[int]:
@@ -241,17 +241,17 @@ async def test_an_invalid_message_of_a_reader_ends_its_connection(tmp_path: Path
     async with running(topology(Table(), spout, egress=egress)):
         [(offer, _)] = offers([batch(0)])
 
-        def speak(message: wire.Message) -> bool:
+        def speak(message: messages.Message) -> bool:
             with ServerClient(out_of(tmp_path / "out"), 0) as client:
                 connection = client.connected()
-                connection.send(wire.pack(message))
-                return isinstance(wire.unpack(connection.receive()), wire.Rejected)
+                connection.send(messages.pack(message))
+                return isinstance(messages.unpack(connection.receive()), messages.Rejected)
 
         for message in (
             offer,
-            wire.FetchChunks("", 0, 7),
-            wire.FetchChunks("x", 0, 0),
-            wire.Trim("spark", "", 9),
-            wire.LogQuery("", "", 3, False, 0, 0),
+            messages.FetchChunks("", 0, 7),
+            messages.FetchChunks("x", 0, 0),
+            messages.Trim("spark", "", 9),
+            messages.LogQuery("", "", 3, False, 0, 0),
         ):
             assert await asyncio.to_thread(speak, message)

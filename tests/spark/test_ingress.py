@@ -12,7 +12,7 @@ import pytest
 
 from aiostorm import running
 from aiostorm.spark import SparkIngressSpout, SparkLostError, SparkSourceError
-from aiostorm.spark.datasource import wire
+from aiostorm.spark.datasource import messages
 from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
 from aiostorm.transport import Credentials, ExposedError
 
@@ -154,7 +154,7 @@ async def test_no_topology_is_running(tmp_path: Path) -> None:
         await asyncio.to_thread(write, into(tmp_path, patience_s=0.2), [batch(0)])
     (tmp_path / "token").write_bytes(Credentials.new("spark").to_bytes())
     (tmp_path / "token").chmod(0o600)
-    away = ServerLocation(wire.ROLE_INGRESS, None, ("127.0.0.1:1",), str(tmp_path / "token"), patience_s=0.2)
+    away = ServerLocation(messages.ROLE_INGRESS, None, ("127.0.0.1:1",), str(tmp_path / "token"), patience_s=0.2)
     with pytest.raises(SparkLostError, match=r"127\.0\.0\.1:1"):
         await asyncio.to_thread(write, away, [batch(0)])
 
@@ -178,7 +178,7 @@ async def test_by_addresses_and_a_unix_socket(tmp_path: Path, short_path: Path) 
     spout = SparkIngressSpout(FIELDS, listen=f"unix:{short_path}/sockets/in", credentials=str(token))
     async with running(topology(table, spout, tasks=2)):
         addresses = tuple(f"unix:{short_path}/sockets/in.{task}" for task in range(2))
-        where = ServerLocation(wire.ROLE_INGRESS, None, addresses, str(token))
+        where = ServerLocation(messages.ROLE_INGRESS, None, addresses, str(token))
         await asyncio.to_thread(write, where, [batch(0)], 0)
         await asyncio.to_thread(write, where, [batch(10)], 1)
         assert sorted(table.numbers) == list(range(20))
@@ -216,29 +216,29 @@ async def test_an_invalid_message_of_a_writer_ends_its_connection_only(tmp_path:
             with ServerClient(where, 0) as client:
                 connection = client.connected()
                 connection.send(frame)
-                message = wire.unpack(connection.receive())
-                return message.reason if isinstance(message, wire.Rejected) else ""
+                message = messages.unpack(connection.receive())
+                return message.reason if isinstance(message, messages.Rejected) else ""
 
         [(offer, data)] = offers([batch(0)])
-        large = wire.Offer(1, "", -1, "w/0/0", b"x", wire.MAX_CHUNK_BYTES + 1)
+        large = messages.Offer(1, "", -1, "w/0/0", b"x", messages.MAX_CHUNK_BYTES + 1)
         for frame in (
             b"\xff",
-            wire.DATA + data,
-            wire.pack(large),
-            wire.pack(wire.Alive()),
-            wire.pack(wire.Trim("a", "", 0)),
+            messages.DATA + data,
+            messages.pack(large),
+            messages.pack(messages.Alive()),
+            messages.pack(messages.Trim("a", "", 0)),
         ):
             assert await asyncio.to_thread(speak, frame)
-        wrong = wire.Offer(1, "", -1, "w/0/0", b"x" * 16, len(data))
+        wrong = messages.Offer(1, "", -1, "w/0/0", b"x" * 16, len(data))
 
         def lie() -> str:
             with ServerClient(where, 0) as client:
                 connection = client.connected()
-                connection.send(wire.pack(wrong))
-                assert isinstance(wire.unpack(connection.receive()), wire.Send)
-                connection.send(wire.DATA, data)
-                message = wire.unpack(connection.receive())
-                return message.reason if isinstance(message, wire.Rejected) else ""
+                connection.send(messages.pack(wrong))
+                assert isinstance(messages.unpack(connection.receive()), messages.Send)
+                connection.send(messages.DATA, data)
+                message = messages.unpack(connection.receive())
+                return message.reason if isinstance(message, messages.Rejected) else ""
 
         assert "digest" in await asyncio.to_thread(lie)
         assert await asyncio.to_thread(write, where, [batch(0)]) == 1

@@ -1,4 +1,4 @@
-"""Wire: the messages between Spark's executors and the spouts and bolts of `format("aiostorm")`. Pure.
+"""Messages: what is sent between Spark's executors and the spouts and bolts of `format("aiostorm")`. Pure.
 
     a writer                     a spout task      a reader                       a bolt task
        │ ── ClientHello ──────────► │                 │ ── ClientHello ────────────► │
@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final, get_type_hints
 from ...runtime import LIVENESS
 from ...transport import ProtocolError, UnreadableError, pack_value, unpack_value
 
-WIRE_VERSION: Final = 1
+VERSION: Final = 1
 
 MAX_CHUNK_BYTES: Final = 16 * 1024 * 1024
 PART_BYTES: Final = 512 * 1024
