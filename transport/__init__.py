@@ -54,7 +54,7 @@ from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, Sequenc
 from .link.timings import LinkTimings
 from .net.addresses import check_exposure, parse_address
 from .net.admission import AdmissionLimits
-from .net.authenticated import AuthenticatedConnection, AuthenticatedNetwork, RestrictedConnection
+from .net.authenticated import AuthenticatedNetwork, RestrictedConnection
 from .net.authentication import Identity
 from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
@@ -84,7 +84,6 @@ __all__ = [
     "PIECE_BYTES",
     "WHOLE_BYTES",
     "AdmissionLimits",
-    "AuthenticatedConnection",
     "AuthenticatedNetwork",
     "AuthenticationError",
     "BlockingConnection",

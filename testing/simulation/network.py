@@ -26,7 +26,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...transport import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, ConnectionLostError, FrameTooLargeError, NetworkError
+from ...transport import (
+    MAX_BUFFERED_BYTES,
+    MAX_FRAME_BYTES,
+    ConnectionLostError,
+    FrameTooLargeError,
+    Identity,
+    NetworkError,
+)
 from .switch import Path, Switch
 
 if TYPE_CHECKING:
@@ -151,6 +158,8 @@ class SimListener:
 
 class SimConnection:
     """One end of a connection: a `Connection`. `other` is the other end."""
+
+    identity: Identity | None = None
 
     def __init__(self, process: Process, incarnation: int, path: Path) -> None:
         self.process = process

@@ -18,7 +18,7 @@ _ACCEPTOR: Final = Claim(_CREDENTIALS, Identity("b"), b"a" * 32)
 
 def _honest() -> tuple[bytes, bytes, bytes, bytes]:
     dialler, acceptor = Dialler(_DIALLER), Acceptor(_ACCEPTOR)
-    hello = dialler.last
+    hello = dialler.hello
     challenge = acceptor.receive(hello) or b""
     proof = dialler.receive(challenge) or b""
     return hello, challenge, proof, acceptor.receive(proof) or b""

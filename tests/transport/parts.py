@@ -15,6 +15,7 @@ from aiostorm.transport import (
     Connection,
     ConnectionLostError,
     FrameTooLargeError,
+    Identity,
     Links,
     Network,
     NetworkError,
@@ -103,6 +104,7 @@ class MemoryConnection:
         self.network = network
         self.here = here
         self.peer = peer
+        self.identity: Identity | None = None
         self.other: MemoryConnection
         self.over = False
         self.sent: list[bytes] = []

@@ -211,7 +211,7 @@ class Link:
         self._connection = connection
         self._sequence.connect()
         try:
-            check_identity(connection, self.peer, self._setup.role)
+            check_identity(connection.identity, self.peer, self._setup.role)
             if hello:
                 self._sequence.receive(hello, 0.0)
             async with asyncio.TaskGroup() as group:

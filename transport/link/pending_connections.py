@@ -70,7 +70,7 @@ class PendingConnections:
         try:
             async with asyncio.timeout(self._within_s):
                 frame, name, process = await _first(connection)
-            check_identity(connection, name)
+            check_identity(connection.identity, name)
             if process is not None:
                 await self._receive_pulses(connection, name, process)
             elif self._assign(name, connection, frame):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
-from .authenticated import AuthenticatedConnection, AuthenticatedNetwork, RestrictedConnection
+from .authenticated import AuthenticatedNetwork, RestrictedConnection
 from .authentication import Identity, check_identity
 from .blocking import BlockingConnection, dial
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
@@ -40,7 +40,6 @@ __all__ = [
     "MAX_FRAME_BYTES",
     "VARIABLE",
     "AdmissionLimits",
-    "AuthenticatedConnection",
     "AuthenticatedNetwork",
     "BlockingConnection",
     "Connection",

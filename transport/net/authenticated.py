@@ -8,16 +8,14 @@
 2. At most `max_pending` incoming connections authenticate at a time; further ones are closed.
 3. If the connection below limits unauthenticated peers (`RestrictedConnection`), it is notified once the peer is
    authenticated, and its TLS certificate is part of the proof. If a certificate names roles, its owner has no other.
-4. Where frames may be lost or repeated, a frame of the handshake may arrive after it. It is not passed on: a repeated
-   frame gets the same answer again (the WELCOME was lost), others are ignored. Other frames are not changed; TLS
-   protects them, or they do not leave the machine.
+4. An authenticated connection has the peer's `identity`. Frames after the handshake are not changed; TLS protects them,
+   or they do not leave the machine.
 5. Leaving the block ends the handshakes that are not complete. Connections continue.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
@@ -25,7 +23,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import AuthenticationError, ConnectionLostError
-from .authentication import NONCE_BYTES, REFUSED, RESEND_S, STEPS, Acceptor, Claim, Dialler, Identity
+from .authentication import NONCE_BYTES, REFUSED, Acceptor, Claim, Dialler, Identity
 from .credentials import Credentials
 from .limited_warnings import LimitedWarnings
 from .network import Connection, Listener, Network
@@ -87,7 +85,7 @@ class AuthenticatedNetwork:
             connection.close()
         await self._group.__aexit__(None, None, None)  # its tasks do not fail, and the user's error stays as it is
 
-    async def connect(self, address: str) -> AuthenticatedConnection:
+    async def connect(self, address: str) -> Connection:
         """As in Network. AuthenticationError if one end refuses the other."""
         connection = await self._network.connect(address)
         dialler = Dialler(self._claim(connection))
@@ -126,15 +124,9 @@ class AuthenticatedNetwork:
         return replace(claim, binding=connection.binding, certified=connection.certified)
 
     async def _prove(self, connection: Connection, dialler: Dialler) -> None:
-        connection.send(dialler.last)
+        connection.send(dialler.hello)
         while not dialler.done:
-            try:
-                async with asyncio.timeout(RESEND_S):
-                    frame = await connection.receive()
-            except TimeoutError:
-                connection.send(dialler.last)
-                continue
-            self._answer(connection, dialler, frame)
+            self._answer(connection, dialler, await connection.receive())
 
     async def _accept(self, connection: Connection, accept: Callable[[Connection], None]) -> None:
         acceptor = Acceptor(self._claim(connection))
@@ -163,48 +155,13 @@ class AuthenticatedNetwork:
         if answer is not None:
             connection.send(answer)
 
-    def _authenticated(self, connection: Connection, end: Dialler | Acceptor) -> AuthenticatedConnection:
+    def _authenticated(self, connection: Connection, end: Dialler | Acceptor) -> Connection:
         if isinstance(connection, RestrictedConnection):
             connection.set_authenticated()
-        return AuthenticatedConnection(connection, end)
-
-
-class AuthenticatedConnection:
-    """A `Connection` with an authenticated peer. `identity`: the name and role that the peer claims."""
-
-    def __init__(self, connection: Connection, end: Dialler | Acceptor) -> None:
         assert end.peer is not None  # noqa: S101 - the handshake is complete
-        self.identity: Identity = end.peer
-        self.peer = f"{self.identity.name} at {connection.peer}"
-        # The methods themselves: that saves a call for each frame.
-        self.send = connection.send
-        self.drained = connection.drained
-        self.close = connection.close
-        self._connection = connection
-        self._receive = connection.receive
-        self._end = end
-
-    @property
-    def writable(self) -> bool:
-        return self._connection.writable
-
-    @property
-    def buffered_bytes(self) -> int:
-        return self._connection.buffered_bytes
-
-    @property
-    def received_bytes(self) -> int:
-        return self._connection.received_bytes
-
-    async def receive(self) -> bytes:
-        while True:
-            frame = await self._receive()
-            if frame[:1] not in STEPS:
-                return frame
-            answer = self._end.repeated_answer(frame) if isinstance(self._end, Acceptor) else None
-            if answer is not None:
-                with contextlib.suppress(ConnectionLostError):  # frames that arrived before the end are still received
-                    self.send(answer)
+        connection.identity = end.peer
+        connection.peer = f"{end.peer.name} at {connection.peer}"
+        return connection
 
 
 def _reason(error: Exception, within_s: float) -> str:

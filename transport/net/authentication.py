@@ -13,8 +13,8 @@
    all other frames are errors, and these have at most MAX_STEP_BYTES.
 3. An error ends the handshake. The other side receives REFUSED without a reason: wrong cluster, role and token look the
    same, and are refused at the same step. The reason is for our own log (AuthenticationError), without any secret.
-4. Frames may be lost, repeated or late (see network): the dialler repeats its last frame every RESEND_S, and a frame
-   that is repeated byte for byte gets the same answer again. Any other repetition is an error.
+4. Each end sends each of its frames once: a connection loses nothing while it lives (see network). A frame that is
+   repeated is an error.
 5. Proofs are compared in constant time. Names are claims: an owner of the token may take any name but the peer's own,
    so that no end receives its own frames back. A role is a claim, too, unless the certificate names roles (see
    authenticated): then it must be one of them.
@@ -30,7 +30,7 @@ import hmac
 import re
 import struct
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from ..errors import AuthenticationError, ProtocolError
 from .credentials import Credentials
@@ -43,11 +43,7 @@ PROOF_BYTES: Final = 32
 MAX_STEP_BYTES: Final = 512
 """The largest frame of the handshake."""
 
-RESEND_S: Final = 1.0
-"""After so long without an answer the dialler repeats its last frame."""
-
 HELLO, CHALLENGE, PROOF, WELCOME, REFUSED = (bytes([kind]) for kind in (0x81, 0x82, 0x83, 0x84, 0x85))
-STEPS: Final = frozenset((HELLO, CHALLENGE, PROOF, WELCOME, REFUSED))
 """First bytes of these frames. No link frame begins with one of them."""
 
 _START: Final = struct.Struct(f"!cB{NONCE_BYTES}s")
@@ -88,22 +84,10 @@ class Claim:
     certified: frozenset[str] = frozenset()
 
 
-@runtime_checkable
-class Identified(Protocol):
-    """A connection whose peer is authenticated."""
-
-    @property
-    def identity(self) -> Identity:
-        """The peer's name and role."""
-        ...
-
-
-def check_identity(connection: object, name: str, role: str = "") -> None:
+def check_identity(identity: Identity | None, name: str, role: str = "") -> None:
     """ProtocolError if the peer is authenticated under another name (or, with `role`, another role)."""
-    if isinstance(connection, Identified):
-        found = connection.identity
-        if found.name != name or role not in ("", found.role):
-            raise ProtocolError(f"the peer is authenticated as {found}; expected {f'{role} {name}'.strip()}")
+    if identity is not None and (identity.name != name or role not in ("", identity.role)):
+        raise ProtocolError(f"the peer is authenticated as {identity}; expected {f'{role} {name}'.strip()}")
 
 
 class Dialler:
@@ -113,24 +97,19 @@ class Dialler:
         self._claim = claim
         self.peer: Identity | None = None
         self.done = False
-        self.last = _start(HELLO, claim, claim.credentials.cluster_id, claim.identity.role, claim.identity.name)
-        """The frame to send at first, and again after each RESEND_S without an answer."""
+        self.hello = _start(HELLO, claim, claim.credentials.cluster_id, claim.identity.role, claim.identity.name)
+        """The frame to send first."""
         self._proofs: _Proofs
-        self._challenge = b""
 
     def receive(self, frame: bytes) -> bytes | None:
         """Take a frame; returns the frame to send, if any. AuthenticationError: send REFUSED and close."""
-        kind = frame[:1]
         if self.peer is None:
             return self._on_challenge(frame)
-        if kind == WELCOME:
-            _check(self._proofs.welcome, frame[1:], "the proof in WELCOME is wrong")
-            self.done = True
-        elif kind == REFUSED:
+        if frame == REFUSED:
             raise _refused()
-        elif kind == CHALLENGE and frame != self._challenge:
-            raise AuthenticationError("the peer has sent two different CHALLENGEs")
-        return None  # a repeated CHALLENGE, or a frame of the authenticated peer that has overtaken WELCOME
+        _check(WELCOME + self._proofs.welcome, frame, "the proof in WELCOME is wrong")
+        self.done = True
+        return None
 
     def _on_challenge(self, frame: bytes) -> bytes:
         claim = self._claim
@@ -144,9 +123,7 @@ class Dialler:
         if wrong := _wrong_role(role, claim):
             raise AuthenticationError(wrong)
         self.peer = Identity(name, role)
-        self._challenge = frame
-        self.last = PROOF + self._proofs.dialler
-        return self.last
+        return PROOF + self._proofs.dialler
 
 
 class Acceptor:
@@ -159,20 +136,10 @@ class Acceptor:
         self._claimed: Identity
         self._wrong = ""  # refused when PROOF has arrived, as a wrong proof is
         self._proofs: _Proofs | None = None
-        self._answers: dict[bytes, bytes] = {}
 
-    def receive(self, frame: bytes) -> bytes | None:
-        """Take a frame; returns the frame to send, if any. AuthenticationError: send REFUSED and close."""
-        answer = self.repeated_answer(frame)
-        if answer is not None:
-            return answer
-        answer = self._on_hello(frame) if self._proofs is None else self._on_proof(frame, self._proofs)
-        self._answers[frame] = answer
-        return answer
-
-    def repeated_answer(self, frame: bytes) -> bytes | None:
-        """The answer that this frame received before, for a frame that is repeated."""
-        return self._answers.get(frame)
+    def receive(self, frame: bytes) -> bytes:
+        """Take a frame; returns the frame to send. AuthenticationError: send REFUSED and close."""
+        return self._on_hello(frame) if self._proofs is None else self._on_proof(frame, self._proofs)
 
     def _on_hello(self, frame: bytes) -> bytes:
         claim = self._claim

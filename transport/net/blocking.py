@@ -29,7 +29,7 @@ from ..errors import (
     ProtocolError,
 )
 from .addresses import TcpAddress, check_dialled, parse_address
-from .authentication import NONCE_BYTES, REFUSED, STEPS, Claim, Dialler, Identity
+from .authentication import NONCE_BYTES, REFUSED, Claim, Dialler, Identity
 from .blocking_frames import Framing, StreamFrames, WebSocketFrames
 from .network import MAX_FRAME_BYTES
 from .security import Security
@@ -131,13 +131,10 @@ class BlockingConnection:
 
     def prove(self, dialler: Dialler) -> None:
         """Both ends prove that they have the token. AuthenticationError if one proof is wrong."""
-        self.send(dialler.last)
+        self.send(dialler.hello)
         while not dialler.done:
-            frame = self.receive()
-            if frame[:1] not in STEPS:
-                raise AuthenticationError(f"{self.peer}: it sends other frames before it is authenticated")
             try:
-                answer = dialler.receive(frame)
+                answer = dialler.receive(self.receive())
             except AuthenticationError as error:
                 self.send(REFUSED)
                 raise AuthenticationError(f"{self.peer}: {error}") from error

@@ -29,6 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from .authentication import Identity
+
 MAX_FRAME_BYTES: Final = 1024 * 1024
 """The largest frame, with the header of the layer above. Decoding one must not block the loop for long."""
 
@@ -72,10 +74,11 @@ class Listener(Protocol):
 class Connection(Protocol):
     """Frames in both directions, with one peer. The module says what a connection does not guarantee."""
 
-    @property
-    def peer(self) -> str:
-        """The peer, for people to read. It proves nothing: authentication does."""
-        ...
+    peer: str
+    """The peer, for people to read. It proves nothing: authentication does."""
+
+    identity: Identity | None
+    """The name and role that an authenticated peer claims; None: it is not authenticated."""
 
     @property
     def writable(self) -> bool:

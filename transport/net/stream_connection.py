@@ -23,6 +23,7 @@ from collections import deque
 from typing import Final, Protocol, cast
 
 from ..errors import ConnectionLostError, FrameTooLargeError
+from .authentication import Identity
 from .network import MAX_FRAME_BYTES
 from .stream_frames import HTTP_REFUSAL, HTTP_REQUEST, LENGTH, PREFACE, FrameBuffer
 from .write_buffer import WriteBuffer
@@ -60,6 +61,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     `budget_bytes` None: the peer need not authenticate.
     """
 
+    identity: Identity | None = None
     binding: bytes = b""
     certified: frozenset[str] = frozenset()
 

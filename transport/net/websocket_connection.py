@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol
 import aiohttp
 
 from ..errors import ConnectionLostError, FrameTooLargeError
+from .authentication import Identity
 from .network import MAX_FRAME_BYTES
 from .security import certified_roles
 from .write_buffer import WriteBuffer
@@ -98,6 +99,8 @@ class Tap(asyncio.Protocol):
 
 class WebSocketConnection:
     """A `Connection`, and a `RestrictedConnection`, limited until `set_authenticated` is called."""
+
+    identity: Identity | None = None
 
     def __init__(self, socket: Socket, tap: Tap, peer: str, binding: bytes = b"") -> None:
         self.peer = peer

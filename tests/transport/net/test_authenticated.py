@@ -22,7 +22,7 @@ from aiostorm.transport import (
     NetworkError,
     Secret,
 )
-from aiostorm.transport.net.authentication import HELLO, REFUSED, STEPS
+from aiostorm.transport.net.authentication import HELLO, REFUSED
 
 from ...simulation.worlds import in_world
 from ..parts import MemoryNetwork, SeededRng
@@ -124,8 +124,7 @@ async def test_a_false_server_gets_only_the_first_frame() -> None:
         await memory.seen_by("b").listen("b", accept)
         with pytest.raises(AuthenticationError, match="within 5 s"):
             await ours.connect("b")
-    assert {frame[:1] for frame in received} == {HELLO}
-    assert len(received) == 5, "once a second"
+    assert [frame[:1] for frame in received] == [HELLO], "once: a connection loses nothing"
 
 
 async def test_at_most_so_many_are_between_the_two() -> None:
@@ -218,10 +217,6 @@ def test_links_are_made_over_a_network_that_breaks_connections(seed: int) -> Non
 
     in_world(work, seed)
     assert got == [b"%d" % number for number in range(50)]
-
-
-def test_no_frame_of_a_link_is_taken_for_one_of_the_handshake() -> None:
-    assert all(ord(kind) > 4 for kind in STEPS)
 
 
 async def test_a_link_needs_a_peer_authenticated_with_its_name_and_role(caplog: pytest.LogCaptureFixture) -> None:

@@ -410,7 +410,7 @@ async def test_a_connection_that_ends_twice_is_writable_and_raises_nothing(minis
         async with serving(theirs) as server, open_network("client", ours) as network:
             near = await network.connect(server.address)
             far = server.came.pop()
-            tap = near._connection._tap.writes  # type: ignore[attr-defined]
+            tap = near._tap.writes  # type: ignore[attr-defined]
             while near.writable:
                 near.send(bytes(100_000))
                 await asyncio.sleep(0)
