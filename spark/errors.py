@@ -24,6 +24,9 @@ class SparkLostError(AiostormError):
 class SinkError(AiostormError):
     """Rows cannot be written as they are, or to this place: says what to change."""
 
+    temporary = False
+    """Whether the same write may work later: the store cannot be written now."""
+
 
 class OutputExistsError(SinkError):
     """The output holds the data of an earlier run: says what to change. The topology fails."""

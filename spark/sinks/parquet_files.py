@@ -10,15 +10,62 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ...runtime import AiostormError
 from ..errors import SinkError
 from ..needs import require
 from .parquet_names import folder_of
 
 CHUNK_KEY = b"aiostorm.chunk"
+PART_KEY = b"aiostorm.part"
 PREFIX = b"aiostorm."
+
+
+@dataclass(slots=True)
+class ParquetFile:
+    """A file to be written, or written: `path` is where it is durable, and `data` is dropped then."""
+
+    name: str
+    data: Any
+    rows: int
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFormat:
+    """How rows become files. `options`: more arguments of `pyarrow.parquet.write_table`."""
+
+    partition_by: tuple[str, ...]
+    max_partitions: int
+    compression: str | None
+    options: Mapping[str, Any]
+
+    def files(
+        self, batches: Sequence[Any], identity: Mapping[bytes, bytes], name: Callable[[Any], str]
+    ) -> list[ParquetFile]:
+        """The files of these rows. `name`: the name of a file, from its bytes. SinkError if they cannot be written."""
+        made = []
+        with parquet_errors():
+            table = require("pyarrow").Table.from_batches(batches)
+            for folder, part in divided(table, self.partition_by, self.max_partitions):
+                data = encoded(part, identity, self.compression, self.options)
+                made.append(ParquetFile(f"{folder}/{name(data)}".lstrip("/"), data, part.num_rows))
+        return made
+
+
+@contextlib.contextmanager
+def parquet_errors() -> Iterator[None]:
+    """Raise Arrow's errors as SinkErrors: these rows cannot be written."""
+    try:
+        yield
+    except AiostormError:
+        raise
+    except Exception as error:
+        raise SinkError(f"cannot be written as Parquet: {type(error).__name__}: {error}") from error
 
 
 class DatasetSchema:

@@ -20,46 +20,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from ...runtime import SystemRng
-from ...topology import (
-    Bolt,
-    BoltCollector,
-    ColumnRows,
-    ColumnsError,
-    Completion,
-    Fields,
-    Segment,
-    TopologyContext,
-    TupleBatch,
-    batch_of,
-)
-from ..errors import OutputExistsError, SinkError, SparkUnavailableError
-from ..needs import require
-from ..parquet_manifest import OutputGuard, finish, receipt
-from .held_writes import HeldWrites
-from .parquet_buffer import RowBuffer
-from .parquet_files import DatasetSchema, divided, encoded, identity_of
-from .parquet_names import file_name, rows_name
-from .parquet_store import FileStore, never_writable, open_store, write_error
+from ...topology import Bolt, BoltCollector, Completion, Fields, TopologyContext, TupleBatch
+from ..errors import SinkError
+from .parquet_files import DatasetSchema, ParquetFormat
+from .parquet_manifest import finish
+from .parquet_store import FileStore, open_store
+from .parquet_writer import ParquetWriter
+from .pending_writes import FlushLimits, PendingWrites
 
 log = logging.getLogger("aiostorm.spark")
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
-
-
-@dataclass
-class _PendingWrite:
-    """Files to be written, and the segments of their rows. `written`: the files that are durable."""
-
-    segments: list[Segment]
-    identity: Mapping[bytes, bytes]
-    files: list[tuple[str, Any, int]]
-    written: list[tuple[str, int]] = field(default_factory=list)
 
 
 class ParquetSinkBolt(Bolt):
@@ -97,182 +72,78 @@ class ParquetSinkBolt(Bolt):
     ) -> None:
         if not path:
             raise ValueError("ParquetSinkBolt needs a path: a folder, or a URL such as s3://bucket/folder")
-        if max_rows < 1 or max_bytes < 1 or max_partitions < 1 or not flush_s > 0:
-            raise ValueError(
-                f"max_rows, max_bytes and max_partitions are at least 1, flush_s is more than 0: {max_rows=}, "
-                f"{max_bytes=}, {max_partitions=}, {flush_s=}"
-            )
+        limits = FlushLimits(max_rows, max_bytes, flush_s)
+        limits.check(max_partitions=max_partitions)
+        by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.path = str(path)
-        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        self.config = {"topology.tick.tuple.freq.secs": flush_s}  # type: ignore[misc] # of this instance, not the class
+        self.config = limits.config  # type: ignore[misc] # of this instance, not the class
+        self._limits = limits
+        self._format = ParquetFormat(by, max_partitions, compression, dict(options or {}))
         self._schema = schema
-        self._limits = (max_rows, max_bytes)
-        self._flush_s = flush_s
-        self._max_partitions = max_partitions
-        self._compression = compression
-        self._options = dict(options or {})
         self._filesystem = filesystem
         self._storage_options = storage_options
         self._overwrite = overwrite
-        self._store: FileStore
+        self._collector: BoltCollector
+        self._pending: PendingWrites
+        self._writer: ParquetWriter
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
-        """Check the output folder. An error is reported; tuples fail until it is corrected."""
+        """Check the output folder. An error is reported; tuples wait until it is corrected."""
+        schema = DatasetSchema(self._schema, self._format.partition_by)
         self._collector = collector
-        self._shape = DatasetSchema(self._schema, self.partition_by)
-        rng = SystemRng()
-        self._token = rng.token_bytes(8).hex()
-        self._held: HeldWrites[_PendingWrite] = HeldWrites(rng.generator().random)
-        self._task_name = (context.component, context.task_id)
-        self._store = self._opened()
-        self._output_guard = OutputGuard(self._store, overwrite=self._overwrite)
-        self._receipt = receipt(context.topology, context.component, context.task_index)
-        self._buffer: RowBuffer[tuple[Segment, Any]] = RowBuffer(*self._limits)
-        self._files = self._rows = self._row_files = 0
+        self._pending = PendingWrites(collector, schema, self._limits, SystemRng().generator().random)
+        self._writer = ParquetWriter(self.path, self._open_store(), self._format, context, overwrite=self._overwrite)
         try:
-            swept = self._store.sweep()
-            self._store.remove(self._receipt)
-            if swept:
-                log.info("%s: removed %d temporary files of interrupted runs", self.path, swept)
-        except Exception as error:  # drivers have their own errors
-            collector.report_error(SinkError(write_error(self.path, error)))
+            self._writer.begin()
+        except SinkError as error:
+            collector.report_error(error)
 
     def execute_batch(self, tuples: TupleBatch) -> None:
         """Write rows with an identity; buffer the others."""
         for segment in tuples.segments:
-            self._fail_on_error([segment], partial(self._write_segment, segment))
+            if self._pending.add(segment, buffers_chunks=False):
+                self._write()
 
     def on_tick(self) -> None:
         """Write buffered rows after `flush_s`, and retry held writes when they are due."""
-        for write in self._held.items:
-            for segment in write.segments:
-                self._keep_waiting(segment)
-        if self._held.passed(self._flush_s):
-            self._write_held()
-        if self._buffer.tick():
-            self._flush()
+        if self._pending.tick():
+            self._write()
 
     def cleanup(self) -> None:
         """Try once more to write the remaining rows. If all are written, leave a receipt."""
-        self._flush()
-        self._write_held()
-        left = self._held.drop()
-        for write in left:
-            self._fail(write.segments, SinkError(f"{self.path} could not be written until the topology ended"))
-        if not left:
-            try:
-                self._store.replace(self._receipt, b"{}")
-            except Exception as error:  # drivers have errors of their own; the job is not marked as whole
-                self._collector.report_error(SinkError(write_error(self.path, error)))
+        self._pending.flush()
+        self._write()
+        if self._pending.give_up(f"{self.path} could not be written until the topology ended"):
+            return
+        try:
+            self._writer.leave_receipt()
+        except SinkError as error:
+            self._collector.report_error(error)
 
     def completed(self, completion: Completion) -> None:
         """Write the manifest when all tasks have ended."""
         manifest = finish(
-            self._opened(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
+            self._open_store(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
         )
         log.info("%s is complete: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
 
     def result(self) -> Any:
         """The output of this task."""
-        return {"path": self.path, "files": self._files, "rows": self._rows}
+        return {"path": self.path, "files": self._writer.files, "rows": self._writer.rows}
 
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> FileStore:
-        return open_store(self.path, SystemRng().token_bytes(8).hex(), self._filesystem, self._storage_options)
-
-    def _write_segment(self, segment: Segment) -> None:
-        batch = batch_of(segment.items, segment.origin)
-        identity = identity_of(batch)
-        fitting = self._shape.fit(batch)
-        if identity:
-            self._write([fitting], identity, [segment])
-            return
-        if not self._row_files:
-            self._row_files = 1
-            log.info(
-                "%s[%d] receives rows without an identity (not from a chunk of a source, or from several): they are "
-                "written at least once",
-                *self._task_name,
-            )
-        if self._buffer.add((segment, fitting), fitting.num_rows, fitting.nbytes):
-            self._flush()
-
-    def _flush(self) -> None:
-        kept = self._buffer.take()
-        if kept:
-            segments = [segment for segment, _ in kept]
-            self._fail_on_error(segments, lambda: self._write([batch for _, batch in kept], {}, segments))
-
-    def _write(self, batches: list[Any], identity: Mapping[bytes, bytes], segments: list[Segment]) -> None:
-        table = require("pyarrow").Table.from_batches(batches)
-        write = _PendingWrite(segments, identity, [])
-        for folder, part in divided(table, self.partition_by, self._max_partitions):
-            data = encoded(part, identity, self._compression, self._options)
-            name = self._name(identity, data)
-            write.files.append((f"{folder}/{name}" if folder else name, data, part.num_rows))
-        held = bool(self._held.items)
-        self._held.hold(write)
-        if not held:
-            self._write_held()
-
-    def _write_held(self) -> None:
-        """Write the held files, the oldest first, until one fails."""
-        for write in self._held.items:
+    def _write(self) -> None:
+        """Write what is pending, the oldest first, until the store cannot be written."""
+        for write in self._pending.writes:
             try:
-                self._put(write)
-            except OutputExistsError:  # every other file would fail too
-                raise
-            except Exception as error:  # the disk, the network, a driver
-                failure = error if isinstance(error, SinkError) else SinkError(write_error(self.path, error))
-                if not never_writable(error):
-                    wait_s = self._held.failed()
-                    self._collector.report_error(SinkError(f"{failure}; held, and tried again in {wait_s:.1f} s"))
+                files = self._writer.put(write)
+            except SinkError as error:
+                if not self._pending.failed(error):
                     return
-                self._fail(write.segments, failure)
-            self._held.written()
+                continue
+            tuples = write.tuples
+            for file in files:
+                self._collector.emit((file.path, file.rows), anchors=tuples)
+            self._pending.done()
 
-    def _put(self, write: _PendingWrite) -> None:
-        while write.files:
-            name, data, rows = write.files[0]
-            name = self._output_guard.admit(name, write.identity)
-            write.written.append((self._store.put(name, data), rows))
-            del write.files[0]
-        anchors = TupleBatch(write.segments)
-        self._files += len(write.written)
-        self._rows += sum(rows for _, rows in write.written)
-        for path, rows in write.written:
-            self._collector.emit((path, rows), anchors=anchors)
-        self._collector.ack(anchors)
-
-    def _keep_waiting(self, segment: Segment) -> None:
-        whole = type(segment.items) is ColumnRows  # a batch of columns is one message
-        for offset in range(min(1, len(segment)) if whole else len(segment)):
-            self._collector.reset_timeout(segment.tuple_at(offset))
-
-    def _name(self, identity: Mapping[bytes, bytes], data: Any) -> str:
-        if identity:
-            chunk, part = (identity.get(key, b"").decode("utf-8", "replace") for key in _KEYS)
-            return file_name(chunk, part, data)
-        self._row_files += 1
-        return rows_name(*self._task_name, self._token, self._row_files - 1)
-
-    def _fail_on_error(self, segments: list[Segment], work: Callable[[], None]) -> None:
-        """Run `work`; an error fails the segments, and is reported once."""
-        try:
-            work()
-        except OutputExistsError:
-            raise
-        except (SinkError, ColumnsError) as error:
-            self._fail(segments, error)
-        except SparkUnavailableError:  # pyarrow is missing: nothing can work
-            raise
-        except Exception as error:  # of Arrow: these rows cannot be written as Parquet
-            self._fail(segments, SinkError(f"cannot be written as Parquet: {type(error).__name__}: {error}"))
-
-    def _fail(self, segments: list[Segment], error: Exception) -> None:
-        self._collector.report_error(error)
-        self._collector.fail(TupleBatch(segments), f"{type(error).__name__}: {error}")
-
-
-_KEYS: Final = (b"aiostorm.chunk", b"aiostorm.part")
+    def _open_store(self) -> FileStore:
+        return open_store(self.path, SystemRng().token_bytes(8).hex(), self._filesystem, self._storage_options)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -258,15 +258,23 @@ class FsspecFileStore:
 
 
 _NEVER = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EFBIG})
+"""Errors about the contents: a retry would not help."""
 
 
-def never_writable(error: Exception) -> bool:
-    """Whether the error is about the contents, so that a retry would not help."""
-    return isinstance(error, SinkError) or getattr(error, "errno", None) in _NEVER
+@contextlib.contextmanager
+def store_errors(path: str) -> Iterator[None]:
+    """Raise errors of the file system and its drivers as SinkErrors, with advice."""
+    try:
+        yield
+    except SinkError:
+        raise
+    except Exception as error:  # drivers have errors of their own
+        failure = SinkError(_advice(path, error))
+        failure.temporary = getattr(error, "errno", None) not in _NEVER
+        raise failure from error
 
 
-def write_error(path: str, error: Exception) -> str:
-    """The message for an error of the file system, with advice."""
+def _advice(path: str, error: Exception) -> str:
     number = getattr(error, "errno", None)
     advice = {
         errno.ENOSPC: "the disk is full: free some space",

@@ -36,12 +36,17 @@ class TableLedger:
         """An append failed, but may have been done: the contents are not known."""
         self._rows = None
 
-    def missing(self, chunks: Iterable[tuple[str, int]]) -> list[bool]:
-        """For each (key, rows), whether to append it. SinkError if the table has only some of the rows."""
+    def missing(self, chunks: Iterable[tuple[str | None, int]]) -> list[bool]:
+        """For each (key, rows), whether to append it; always without a key. SinkError if the table has only some of
+        the rows."""
         if self._rows is None:
             raise RuntimeError("the contents of the table are not known: call set_rows first")
-        found, coming = [], set()
+        found: list[bool] = []
+        coming: set[str] = set()
         for key, rows in chunks:
+            if key is None:
+                found.append(True)
+                continue
             there = self._rows.get(key)
             if there is not None and there != rows:
                 raise SinkError(
@@ -53,7 +58,7 @@ class TableLedger:
             coming.add(key)
         return found
 
-    def wrote(self, chunks: Iterable[tuple[str, int]]) -> None:
+    def wrote(self, chunks: Iterable[tuple[str | None, int]]) -> None:
         """Record chunks that are in the table now."""
         if self._rows is not None:
-            self._rows.update(chunks)
+            self._rows.update({key: rows for key, rows in chunks if key is not None})

@@ -26,7 +26,7 @@ MACHINES: Final = (
     "spark/sinks/held_writes.py",
     "spark/datasource/ingress_ledger.py",
     "spark/batch/read_order.py",
-    "spark/sinks/parquet_buffer.py",
+    "spark/sinks/row_buffer.py",
     "spark/sinks/parquet_files.py",
     "spark/sinks/parquet_names.py",
     "spark/stream/batches.py",
@@ -214,7 +214,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "concurrent.futures": (
         "runtime/directory_store.py",  # the disk is waited for in a thread
-        "spark/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
+        "spark/sinks/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/user_code.py",  # components with blocking=True run in threads
         "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
         "testing/virtual_loop.py",  # time stands still while a thread works

@@ -10,7 +10,7 @@ import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
 from aiostorm.spark import ParquetSinkBolt, SinkError
-from aiostorm.spark.parquet_manifest import Manifest, OutputGuard, finish, generation_name, read_manifest, receipt
+from aiostorm.spark.sinks.parquet_manifest import Manifest, OutputGuard, finish, generation_name, read_manifest, receipt
 from aiostorm.spark.sinks.parquet_store import FileStore, open_store
 
 from .parquet_parts import Chunks, chunk, files, pa, read, rows_of, run, run_whole

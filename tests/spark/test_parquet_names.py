@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiostorm.spark import SinkError
-from aiostorm.spark.sinks.parquet_buffer import RowBuffer
 from aiostorm.spark.sinks.parquet_files import DatasetSchema, divided, encoded, identity_of
 from aiostorm.spark.sinks.parquet_names import (
     MAX_NAME_BYTES,
@@ -25,6 +24,7 @@ from aiostorm.spark.sinks.parquet_names import (
     temporary_name,
 )
 from aiostorm.spark.sinks.parquet_store import LocalFileStore, open_store
+from aiostorm.spark.sinks.row_buffer import RowBuffer
 from aiostorm.topology import part_of, with_identity_of
 
 from .parquet_parts import chunk, pa, read, rows_of

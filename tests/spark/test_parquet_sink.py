@@ -13,6 +13,7 @@ import pytest
 
 from aiostorm import BasicBolt, Config, Fields, LocalCluster, Spout, TopologyBuilder, Tumbling, WindowedBolt
 from aiostorm.spark import ParquetSinkBolt
+from aiostorm.spark.sinks.parquet_store import FileStore, LocalFileStore
 from aiostorm.windows import Count
 
 from .parquet_parts import Chunks, chunk, ds, files, pa, read, rows_of, run
@@ -204,16 +205,15 @@ class TooLong(Chunks):
 
 
 class RefusesOne(ParquetSinkBolt):
-    def prepare(self, context: Any, collector: Any) -> None:
-        super().prepare(context, collector)
-        put = self._store.put
+    def _open_store(self) -> FileStore:
+        return PickyStore(self.path, "token")
 
-        def picky(name: str, data: Any) -> str:
-            if "ss" in name:
-                raise OSError(errno.ENAMETOOLONG, "File name too long")
-            return put(name, data)
 
-        self._store.put = picky  # type: ignore[method-assign]
+class PickyStore(LocalFileStore):
+    def put(self, name: str, data: Any) -> str:
+        if "ss" in name:
+            raise OSError(errno.ENAMETOOLONG, "File name too long")
+        return super().put(name, data)
 
 
 async def test_a_row_that_can_never_be_written_fails_alone(tmp_path: Path) -> None:
@@ -225,22 +225,16 @@ async def test_a_row_that_can_never_be_written_fails_alone(tmp_path: Path) -> No
 class OnFull(ParquetSinkBolt):
     """Writes to a device that is always full."""
 
-    def prepare(self, context: Any, collector: Any) -> None:
-        super().prepare(context, collector)
-        self._store = FullStore()
+    def _open_store(self) -> FileStore:
+        return FullStore(self.path, "token")
 
 
-class FullStore:
-    root = "/dev/full"
-
+class FullStore(LocalFileStore):
     def put(self, name: str, data: Any) -> str:
         with open("/dev/full", "wb") as file:
             file.write(data)
             file.flush()
         return name
-
-    def sweep(self) -> int:
-        return 0
 
 
 async def test_killed_without_waiting_it_writes_the_rest(tmp_path: Path) -> None:

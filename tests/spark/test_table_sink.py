@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from aiostorm import TopologyBuilder
 from aiostorm.spark import SinkError, SparkTableSinkBolt
+from aiostorm.spark.sinks.parquet_files import identity_of
+from aiostorm.spark.sinks.spark_table import chunk_key
 from aiostorm.spark.sinks.table_ledger import TableLedger
 
 from .parquet_parts import Chunks, chunk, pa, rows_of, run
@@ -124,12 +126,19 @@ def test_a_chunk_in_part_is_named() -> None:
         ledger.missing([])
     ledger.set_rows({"a": 3})
     assert ledger.missing([("a", 3), ("b", 1), ("b", 1)]) == [False, True, False]
+    assert ledger.missing([(None, 4), ("a", 3)]) == [True, False]  # rows without a key are always appended
     with pytest.raises(SinkError, match=r"t has 3 of the 4 rows of chunk a: .* Delete the rows with c = 'a'"):
         ledger.missing([("a", 4)])
 
 
 def test_a_chunk_of_the_same_name_with_other_rows_is_another() -> None:
-    from aiostorm.spark.sinks.table_sink import _key
-
     one, other = chunk(0), chunk(0).set_column(2, "one", pa.array([2] * 20))
-    assert _key(one, one.replace_schema_metadata(None)) != _key(other, other.replace_schema_metadata(None))
+    keys = [chunk_key(batch.replace_schema_metadata(None), identity_of(batch)) for batch in (one, other)]
+    assert keys[0] != keys[1]
+
+
+def test_a_chunk_with_a_column_that_has_no_form_in_parquet_is_an_error_of_its_rows() -> None:
+    intervals = pa.record_batch({"i": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    with pytest.raises(SinkError, match="cannot be written as Parquet: Arrow") as raised:
+        chunk_key(intervals, identity_of(chunk(0)))
+    assert not raised.value.temporary

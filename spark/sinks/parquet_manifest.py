@@ -26,10 +26,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
-from .errors import OutputExistsError, SinkError
-from .needs import require
-from .sinks.parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
-from .sinks.parquet_store import FileStore
+from ..errors import OutputExistsError, SinkError
+from ..needs import require
+from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
+from .parquet_store import FileStore
 
 MANIFEST: Final = "_manifest.json"
 SUCCESS: Final = "_SUCCESS"
