@@ -6,6 +6,7 @@ system ─ root guardian ─┬─ cell: mailbox, restarts, timers, watchers ─
 """
 
 from .actor import Actor, maybe_await
+from .dead_letters import DeadLetters
 from .deathwatch import DeathWatch, Watcher
 from .dispatcher import Stepper
 from .errors import (
@@ -16,7 +17,8 @@ from .errors import (
     KillTimeoutError,
     MailboxClosedError,
 )
-from .inbox import Inbox
+from .gate import Gate
+from .inbox import Inbox, SenderGate
 from .lanes import EMPTY, Lanes, ParkedSender
 from .mailbox import Mailbox
 from .messages import ChildEscalated, DeadLetter, Question, Reply, Stop, Terminated
@@ -30,8 +32,9 @@ from .policy import (
     RestartPolicy,
     restart,
 )
+from .reader_state import ReaderState
 from .ref import Ref, time_out
-from .system import ActorSystem, DeadLetters
+from .system import ActorSystem
 from .timers import Timer
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "Decision",
     "Directive",
     "FailureHistory",
+    "Gate",
     "Inbox",
     "KillTimeoutError",
     "Lanes",
@@ -59,9 +63,11 @@ __all__ = [
     "MailboxClosedError",
     "ParkedSender",
     "Question",
+    "ReaderState",
     "Ref",
     "Reply",
     "RestartPolicy",
+    "SenderGate",
     "Stepper",
     "Stop",
     "Terminated",

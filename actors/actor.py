@@ -85,7 +85,7 @@ class Actor:
     @property
     def children(self) -> tuple[Ref, ...]:
         """The running children of this actor, oldest first."""
-        return tuple(child.ref for child in self._cell.children.values())
+        return tuple(child.ref for child in self._cell.children)
 
     def spawn(
         self,
@@ -125,14 +125,14 @@ class Actor:
     async def run(self) -> None:
         """The message loop. It ends after `Stop`; the restart policy decides about errors that it raises."""
         cell = self._cell
-        cell.answer = None if inspect.iscoroutinefunction(self.receive) else self._answer_at_once
+        cell.asks.answer = None if inspect.iscoroutinefunction(self.receive) else self._answer_at_once
         try:
             await self._receive_all(cell)
         finally:
-            cell.answer = None
+            cell.asks.answer = None
 
     async def _receive_all(self, cell: Cell) -> None:
-        mailbox = cell.mailbox
+        mailbox, asks, termination = cell.mailbox, cell.asks, cell.termination
         while True:
             for _ in range(TURN_MESSAGES):
                 message = mailbox.take()
@@ -142,12 +142,12 @@ class Actor:
                         await handled
                 elif message is not EMPTY:
                     await self._handle_system(cell, message)
-                elif cell.stop_asked or cell.killed:  # killed but still running: user code swallowed the cancellation
-                    return
+                elif termination.stop_asked or termination.killed:
+                    return  # killed but still running: user code swallowed the cancellation
                 else:
                     await mailbox.wait_next()
-                    if cell.raised is not None:
-                        error, cell.raised = cell.raised, None
+                    if asks.error is not None:
+                        error, asks.error = asks.error, None
                         raise error
                     break
             else:
@@ -162,11 +162,11 @@ class Actor:
                 await later
         elif kind is Stop:
             cell.mailbox.close(f"actor {cell.path} is stopping")
-            cell.stop_asked = True  # must survive a restart
+            cell.termination.stop_asked = True  # must survive a restart
         elif kind is Timer:
             if message.received():
                 await self._handle(message.message)
-        elif cell.is_current_child(message):
+        elif cell.supervision.is_of_child(message):
             await maybe_await(self.child_escalated(message.ref, message.error))
 
     async def _handle(self, message: Any) -> Any:
@@ -191,10 +191,10 @@ class Actor:
     def _answer_at_once(self, message: Any) -> Any:
         """Answer in the caller's step, as this actor's task, while that task sleeps and the mailbox is empty."""
         try:
-            return self._cell.as_task(self.receive, message)
+            return self._cell.task.call(self.receive, message)
         except BaseException as error:
             # As for any received message, the restart policy decides; the caller gets the error.
-            self._cell.raised = error
+            self._cell.asks.error = error
             self._cell.mailbox.wake()
             raise self._cell.ask_error(error) from error
 

@@ -25,7 +25,7 @@ from asyncio.tasks import _enter_task, _leave_task  # documented under asyncio's
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any, Final
+from typing import Final
 
 TURN_S: Final = 0.002
 """The longest time of a round before the event loop continues."""
@@ -119,23 +119,3 @@ class Stepper:
                 self._context.run(self._step)
             finally:
                 _leave_task(self._loop, self._task)
-
-
-def call_as(
-    loop: asyncio.AbstractEventLoop,
-    task: asyncio.Task[None],
-    context: Context,
-    function: Callable[[Any], Any],
-    argument: Any,
-) -> Any:
-    """Call a function as another task than the current one (if there is one), in the context of that other task."""
-    caller = asyncio.current_task(loop)
-    if caller is not None:
-        _leave_task(loop, caller)
-    _enter_task(loop, task)
-    try:
-        return context.run(function, argument)
-    finally:
-        _leave_task(loop, task)
-        if caller is not None:
-            _enter_task(loop, caller)

@@ -42,7 +42,7 @@ class ActorFactory:
 
     def _claim(self, actor: Actor) -> None:
         owner = actor._cell  # (not through __dict__: that would make every attribute access of the actor slower)
-        if owner is not NO_CELL and owner is not self._cell and not owner.terminated.done():
+        if owner is not NO_CELL and owner is not self._cell and not owner.termination.ended.done():
             raise ValueError(f"{actor!r} already runs as {owner.path}: spawn a class or a factory to have several")
         actor._cell = self._cell
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .lanes import ParkedSender
+from .reader_state import ReaderState
 
 
-class Inbox(Protocol):
-    """A mailbox as a sender uses it. Mailbox and Lanes implement all of it."""
+class SenderGate(Protocol):
+    """The gate of a mailbox as a sender reads it. Gate implements all of it."""
 
     @property
     def capacity(self) -> int:
@@ -26,17 +27,7 @@ class Inbox(Protocol):
         ...
 
     @property
-    def row_s(self) -> float:
-        """Recent seconds of work for a row, measured by the reader; 0.0 before the first measurement."""
-        ...
-
-    @property
-    def in_long_call(self) -> bool:
-        """Is the reader in one long call, or very slow? Then rows that other tasks may take should go to those."""
-        ...
-
-    @property
-    def gate_open(self) -> bool:
+    def is_open(self) -> bool:
         """Does the mailbox accept data now?"""
         ...
 
@@ -53,6 +44,20 @@ class Inbox(Protocol):
     @property
     def piece(self) -> int:
         """Rows to send together while senders wait for capacity: up to `max_piece`, fewer if the reader is slow."""
+        ...
+
+
+class Inbox(Protocol):
+    """A mailbox as a sender uses it. Mailbox and Lanes implement all of it."""
+
+    @property
+    def gate(self) -> SenderGate:
+        """Does the mailbox accept data now, and how much?"""
+        ...
+
+    @property
+    def reader(self) -> ReaderState:
+        """What the reader lets its senders know about its work."""
         ...
 
     @property

@@ -4,18 +4,14 @@ The data lane is bounded, and counted by weight (the weight of a segment is its 
 served first and never refuses a message: it is bounded by what is pending elsewhere, and its messages must always get
 through, or there could be a deadlock.
 
-    fill > high: the gate closes          closed: offers are refused, senders park
-    fill <= low: the gate opens           opening: pieces are pulled from parked senders, one from each in turn
+    offer ─► gate open? ─ yes ─► data lane ─► take: the fill falls to the low mark ─► the gate opens
+                 └─ no: the sender parks ◄── a piece of each in turn, until the gate is closed ─┘
 
-1. `fill` is the total weight in the data lane. It never exceeds `capacity`: the gate alone ensures this, because no
-   piece weighs more than the capacity above the high mark (`max_piece`). A heavier piece is an error of the sender,
-   unless the sender has checked that all of it fits. Only `force` (edges inside a cycle) may exceed the capacity.
+1. The fill never exceeds the capacity (see Gate). A piece that is too heavy is an error of the sender, unless the
+   sender has checked that all of it fits. Only `force` (edges inside a cycle) may exceed the capacity.
 2. Senders are parked only while the gate is closed, so no sender overtakes a parked one.
 3. Parked senders are served in turn, one piece each; the pieces of one sender stay in order.
 4. No accepted message is lost: it is taken, or returned by `remove_all`. Messages posted after the end go to `on_late`.
-5. The reader may set a `limit` below the capacity: the marks are then shares of the limit, and senders send pieces of
-   `piece` rows. Messages in the mailbox stay, and heavier pieces (up to `max_piece`) still fit.
-6. `row_s` and `in_long_call` are written by the reader and read by senders; nothing here depends on them.
 
 Storm has one Disruptor queue per executor with an overflow list; the marks are its high and low water marks of
 backpressure. Pulling from parked senders in turn is ours: no sender starves another, and no sender wakes up in vain.
@@ -29,6 +25,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from .errors import MailboxClosedError
+from .gate import Gate
+from .reader_state import ReaderState
 
 
 class ParkedSender(Protocol):
@@ -57,48 +55,13 @@ EMPTY: Final = _Empty()
 
 
 class Lanes:
-    """A bounded data queue and a control queue, with a gate between two marks. It never waits: see `Mailbox`."""
+    """A bounded data queue behind a gate, and a control queue. It never waits: see `Mailbox`."""
 
-    __slots__ = (
-        "_control",
-        "_data",
-        "_marks",
-        "_parked",
-        "capacity",
-        "close_reason",
-        "closed",
-        "closings",
-        "fill",
-        "gate_open",
-        "high",
-        "in_long_call",
-        "largest_piece",
-        "limit",
-        "low",
-        "max_piece",
-        "on_late",
-        "on_long_call",
-        "piece",
-        "row_s",
-    )
+    __slots__ = ("_control", "_data", "_parked", "close_reason", "closed", "gate", "on_late", "reader")
 
     def __init__(self, capacity: int, high_mark: float = 0.8, low_mark: float = 0.2) -> None:
-        if capacity < 1:
-            raise ValueError(f"a mailbox needs a capacity of at least 1, not {capacity}")
-        if not 0.0 <= low_mark < high_mark <= 1.0:
-            raise ValueError(f"marks must satisfy 0 <= low < high <= 1, not low={low_mark}, high={high_mark}")
-        self.capacity = capacity
-        self._marks = high_mark, low_mark
-        self.limit = self.high = self.low = self.piece = 0
-        self._apply_limit(capacity)
-        self.max_piece = self.piece
-        self.largest_piece = capacity - self.low  # fits once the fill is at the low mark, whatever the limit
-        self.fill = 0
-        self.row_s = 0.0  # the reader's measured seconds of work for a row; 0: not measured yet
-        self.in_long_call = False  # the reader is in one long call: rows for any task go to other tasks
-        self.on_long_call: Callable[[], None] | None = None  # called on each change, to notify senders elsewhere
-        self.gate_open = True
-        self.closings = 0  # how often the gate has closed
+        self.gate = Gate(capacity, high_mark, low_mark)
+        self.reader = ReaderState()
         self.closed = False
         self.close_reason = "the mailbox is closed"
         self.on_late: Callable[[Any], None] | None = None
@@ -128,19 +91,20 @@ class Lanes:
     @property
     def is_high(self) -> bool:
         """Did it pass its high mark without having come down to its low mark since?"""
-        return not self.gate_open
+        return not self.gate.is_open
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. False also when closed (see `closed`).
 
-        ValueError for a piece that would exceed the capacity; no piece of up to `max_piece` does.
+        ValueError for a piece that would exceed the capacity; no piece of up to `gate.max_piece` does.
         """
-        if not self.gate_open:
+        gate = self.gate
+        if not gate.is_open:
             return False
-        fill = self.fill + weight
-        if fill > self.high:
-            self._accept_last(fill, weight)
-        self.fill = fill
+        fill = gate.fill + weight
+        if fill > gate.high:
+            gate.accept_last(fill, weight)
+        gate.fill = fill
         self._data.append((weight, item))
         self._arrived()
         return True
@@ -149,10 +113,11 @@ class Lanes:
         """Accept a piece even if the gate is closed, for edges on which waiting could deadlock. False when closed."""
         if self.closed:
             return False
+        gate = self.gate
         self._data.append((weight, item))
-        self.fill += weight
-        if self.fill > self.high:
-            self.gate_open = False
+        gate.fill += weight
+        if gate.fill > gate.high:
+            gate.is_open = False
         self._arrived()
         return True
 
@@ -173,30 +138,15 @@ class Lanes:
             sender.refused(MailboxClosedError(self.close_reason))
         else:
             self._parked.append(sender)
-            if self.gate_open:
-                self._pull()
-
-    def close_gate(self) -> None:
-        """Close the gate until the fill is at the low mark, for a sender whose piece does not fit now and which parks.
-
-        A piece of up to `capacity - low` fits then, and no other message overtakes it meanwhile.
-        """
-        self.gate_open = False
+            if self.gate.is_open:
+                self._open()
 
     def set_limit(self, limit: int) -> None:
         """From now on, accept about `limit` tuples (1 to `capacity`)."""
-        self._apply_limit(limit)
-        if self.gate_open:
-            self.gate_open = self.fill <= self.high
-        elif self.fill <= self.low:
+        gate = self.gate
+        gate.set_limit(limit)
+        if not gate.is_open and gate.fill <= gate.low:
             self._open()
-
-    def set_in_long_call(self, value: bool, /) -> None:
-        """Set by the reader when one of its calls has become long, and when that call has ended."""
-        if value != self.in_long_call:
-            self.in_long_call = value
-            if self.on_long_call is not None:
-                self.on_long_call()
 
     def unpark(self, sender: ParkedSender) -> None:
         """Stop waiting, if the sender still waits."""
@@ -218,8 +168,9 @@ class Lanes:
         if not self._data:
             return EMPTY
         weight, item = self._data.popleft()
-        self.fill -= weight
-        if not self.gate_open and self.fill <= self.low:
+        gate = self.gate
+        gate.fill -= weight
+        if not gate.is_open and gate.fill <= gate.low:
             self._open()
         return item
 
@@ -235,8 +186,9 @@ class Lanes:
             weight, item = data.popleft()
             batch.append(item)
             taken += weight
-        self.fill -= taken
-        if not self.gate_open and self.fill <= self.low:
+        gate = self.gate
+        gate.fill -= taken
+        if not gate.is_open and gate.fill <= gate.low:
             self._open()
         return batch
 
@@ -245,7 +197,7 @@ class Lanes:
         if not self.closed:
             self.closed = True
             self.close_reason = reason
-        self.gate_open = False
+        self.gate.close()
         while self._parked:
             self._parked.popleft().refused(MailboxClosedError(self.close_reason))
 
@@ -254,41 +206,18 @@ class Lanes:
         left = [*self._control, *(item for _, item in self._data)]
         self._control.clear()
         self._data.clear()
-        self.fill = 0
-        if not self.gate_open:
+        self.gate.fill = 0
+        if not self.gate.is_open:
             self._open()
         return left
 
-    def check_weight(self, weight: int) -> None:
-        """ValueError if the piece may not fit: sent while the gate is open, it could exceed the capacity."""
-        if weight > self.max_piece:
-            raise ValueError(
-                f"a piece of {weight} tuples is more than this mailbox accepts at once ({self.max_piece}, with a "
-                f"capacity of {self.capacity}): send smaller pieces, or give the mailbox a larger capacity"
-            )
-
-    def _apply_limit(self, limit: int) -> None:
-        high_mark, low_mark = self._marks
-        self.limit = limit
-        self.high = min(int(limit * high_mark), limit - 1)
-        self.low = min(int(limit * low_mark), self.high)
-        self.piece = limit - self.high
-
-    def _accept_last(self, fill: int, weight: int) -> None:
-        if fill > self.capacity:
-            self.check_weight(weight)
-        self.gate_open = False
-        self.closings += 1
-
     def _open(self) -> None:
-        if not self.closed:
-            self.gate_open = True
-            if self._parked:
-                self._pull()
-
-    def _pull(self) -> None:
-        parked = self._parked
-        while parked and self.gate_open:
+        """Open the gate, and serve parked senders in turn until it is closed again."""
+        if self.closed:
+            return
+        gate, parked = self.gate, self._parked
+        gate.is_open = True
+        while parked and gate.is_open:
             sender = parked.popleft()
             piece = sender.next_piece()
             if piece is None:

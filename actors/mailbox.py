@@ -25,7 +25,7 @@ from .lanes import EMPTY, Lanes
 class Mailbox(Lanes):
     """The bounded mailbox of one actor. `loop` is the event loop of its reader."""
 
-    __slots__ = ("_loop", "_reader", "_stepper", "_waiter")
+    __slots__ = ("_loop", "_owner", "_stepper", "_waiter")
 
     pack = None  # messages stay in this process
 
@@ -40,19 +40,14 @@ class Mailbox(Lanes):
         super().__init__(capacity, high_mark, low_mark)
         self._loop = loop or asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._reader: str | None = None
+        self._owner: str | None = None
         self._stepper: Stepper | None = None
 
-    def claim(self, reader: str) -> None:
+    def claim(self, owner: str) -> None:
         """Reserve the mailbox for one actor: two readers would take each other's wake-ups."""
-        if self._reader is not None:
-            raise ValueError(f"a mailbox has one reader: {self._reader} uses this one, give {reader} its own")
-        self._reader = reader
-
-    @property
-    def reader(self) -> str | None:
-        """The path of the actor that uses (or used) the mailbox."""
-        return self._reader
+        if self._owner is not None:
+            raise ValueError(f"a mailbox has one reader: {self._owner} uses this one, give {owner} its own")
+        self._owner = owner
 
     async def put(self, item: Any, weight: int = 1) -> None:
         """Put a piece into the mailbox; wait for free capacity. MailboxClosedError if the mailbox closes first.
@@ -70,7 +65,7 @@ class Mailbox(Lanes):
 
     async def wait_next(self) -> None:
         """Wait for the next message or `wake`, even if there are messages already. Only the reader may call this."""
-        waiter = self._waiter = self._loop.create_future()
+        waiter = self._waiter = self._loop.create_future()  # None again once it is woken: later messages skip it
         try:
             await waiter
         finally:
@@ -102,22 +97,25 @@ class Mailbox(Lanes):
         """Wake the reader without a message (free capacity elsewhere, a new state)."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
+            self._waiter = None
             waiter.set_result(None)
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. (Lanes.offer, inlined for speed.)"""
-        if not self.gate_open:
+        gate = self.gate
+        if not gate.is_open:
             return False
-        fill = self.fill + weight
-        if fill > self.high:
-            self._accept_last(fill, weight)
-        self.fill = fill
+        fill = gate.fill + weight
+        if fill > gate.high:
+            gate.accept_last(fill, weight)
+        gate.fill = fill
         self._data.append((weight, item))
         if self._stepper is not None:
             self._stepper.ready()
             return True
         waiter = self._waiter
         if waiter is not None and not waiter.done():
+            self._waiter = None
             waiter.set_result(None)
         return True
 
@@ -125,11 +123,13 @@ class Mailbox(Lanes):
         """The next message, control before data; EMPTY if there is none. (Inlined.)"""
         if self._control:
             return self._control.popleft()
-        if not self._data:
+        data = self._data
+        if not data:
             return EMPTY
-        weight, item = self._data.popleft()
-        self.fill -= weight
-        if not self.gate_open and self.fill <= self.low:
+        weight, item = data.popleft()
+        gate = self.gate
+        gate.fill -= weight
+        if not gate.is_open and gate.fill <= gate.low:
             self._open()
         return item
 
@@ -141,12 +141,13 @@ class Mailbox(Lanes):
         self._control.append(item)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
+            self._waiter = None
             waiter.set_result(None)
 
     async def _put_slowly(self, item: Any, weight: int) -> None:
         if self.closed:
             raise MailboxClosedError(self.close_reason)
-        self.check_weight(weight)
+        self.gate.check_weight(weight)
         parked = _ParkedMessage(item, weight, self._loop.create_future())
         self.park(parked)
         try:

@@ -38,21 +38,22 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, tuple, list
 class Ref:
     """Sends messages to an actor, in that actor's event loop. Equal only to itself; stays valid after restarts."""
 
-    __slots__ = ("_cell", "_mailbox")
+    __slots__ = ("_asks", "_mailbox", "cell")
 
     def __init__(self, cell: Cell) -> None:
-        self._cell = cell
+        self.cell = cell
         self._mailbox = cell.mailbox
+        self._asks = cell.asks
 
     @property
     def path(self) -> str:
         """The place in the tree of its system: "/parent/child"."""
-        return self._cell.path
+        return self.cell.path
 
     @property
     def is_alive(self) -> bool:
         """False after the actor has ended (a restart is not an end)."""
-        return not self._cell.terminated.done()
+        return not self.cell.termination.ended.done()
 
     @property
     def inbox(self) -> Inbox:
@@ -62,7 +63,7 @@ class Ref:
     @property
     def deathwatch(self) -> DeathWatch:
         """The actor's side of the death watch."""
-        return self._cell.deathwatch
+        return self.cell.deathwatch
 
     async def tell(self, message: Any) -> None:
         """Send a message; wait while the mailbox is full. MailboxClosedError if the actor has stopped.
@@ -87,19 +88,18 @@ class Ref:
         expires, AskFailedError if `receive` raised, MailboxClosedError if the actor stopped before it answered. An
         accepted question is handled even if its caller no longer waits.
         """
-        cell = self._cell
-        mailbox = self._mailbox
+        asks, mailbox = self._asks, self._mailbox
         started: StartedAnswer | None = None
-        if cell.answer is not None and mailbox.reader_waits:
-            if cell.answered < AT_ONCE:
-                cell.answered += 1
-                value = cell.answer(message)
+        if asks.answer is not None and mailbox.reader_waits:
+            if asks.at_once < AT_ONCE:
+                asks.at_once += 1
+                value = asks.answer(message)
                 if type(value) in _PLAIN or not inspect.isawaitable(value):
                     return value
                 started = StartedAnswer(message, value)
             else:
-                cell.answered = 0
-        reply: asyncio.Future[Any] = cell.loop.create_future()
+                asks.at_once = 0
+        reply: asyncio.Future[Any] = asks.loop.create_future()
         question = Question(started or message, reply)
         parked: _ParkedQuestion | None = None
         if started is not None:
@@ -112,11 +112,11 @@ class Ref:
         deadlines: Deadlines | None = None
         timer: asyncio.TimerHandle | None = None
         if timeout_s is _FROM_SYSTEM:
-            deadlines = cell.system.ask_deadlines
+            deadlines = asks.deadlines
             if deadlines is not None:
                 deadlines.add(reply, self)
         elif timeout_s is not None:
-            timer = cell.loop.call_later(timeout_s, time_out, reply, self, timeout_s)
+            timer = asks.loop.call_later(timeout_s, time_out, reply, self, timeout_s)
         try:
             return await reply
         finally:
@@ -129,11 +129,11 @@ class Ref:
 
     def ask_nowait(self, message: Any, reply: Reply) -> bool:
         """Ask; the answer or error goes to `reply`. False if there is no free capacity, or the actor has stopped."""
-        cell = self._cell
-        if cell.answer is not None and self._mailbox.reader_waits and cell.answered < AT_ONCE:
-            cell.answered += 1
+        asks = self._asks
+        if asks.answer is not None and self._mailbox.reader_waits and asks.at_once < AT_ONCE:
+            asks.at_once += 1
             try:
-                value = cell.answer(message)
+                value = asks.answer(message)
             except AiostormError as refusal:  # the only kind of error: see Actor._answer_at_once
                 reply.set_exception(refusal)
                 return True
@@ -142,23 +142,23 @@ class Ref:
             else:
                 self._mailbox.post(Question(StartedAnswer(message, value), reply))
             return True
-        cell.answered = 0
+        asks.at_once = 0
         return self._mailbox.offer(Question(message, reply))
 
     def stop(self) -> None:
         """Ask the actor to stop after it has processed all accepted messages."""
-        self._cell.stop()
+        self.cell.stop()
 
     def kill(self) -> None:
         """End the actor and its children at once; their accepted messages become dead letters.
 
         Their awaits are cancelled; an actor that does not end is abandoned after twice the system's `kill_timeout_s`.
         """
-        self._cell.kill()
+        self.cell.kill()
 
     async def wait_terminated(self) -> None:
         """Wait until the actor has ended. After `kill` this has a bound; after `stop` it has none."""
-        await asyncio.shield(self._cell.terminated)
+        await asyncio.shield(self.cell.termination.ended)
 
     def __repr__(self) -> str:
         return f"Ref({self.path})"

@@ -13,45 +13,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ..runtime import Clock, LoopClock, Rng, SystemRng, add_system, remove_system
 from .actor import Actor
 from .cell import Cell
+from .dead_letters import DeadLetters
 from .deadlines import Deadlines
 from .dispatcher import Dispatcher
-from .errors import ActorEscalatedError, KillTimeoutError, MailboxClosedError
+from .errors import ActorEscalatedError, MailboxClosedError
+from .guarded_tasks import GuardedTasks, wait_uncancelled
 from .mailbox import Mailbox
-from .messages import DeadLetter
-from .policy import Decision, Directive, RestartPolicy
-from .reaper import suspended_at
+from .policy import ESCALATE_ON_FAILURE, Decision, Directive, RestartPolicy
 from .ref import Ref, time_out
 
 log = logging.getLogger("aiostorm.actors")
+T = TypeVar("T")
 
 
-class DeadLetters:
-    """Accepted messages that were never processed: the count of all, the last thousand, and an optional listener."""
+@dataclass(frozen=True, slots=True)
+class SystemSettings:
+    """The name of an actor system, the defaults for its actors, and the bounds of its end: see ActorSystem."""
 
-    def __init__(self, kept: int = 1000) -> None:
-        self.count = 0
-        self.last: deque[DeadLetter] = deque(maxlen=kept)
-        self.listener: Callable[[DeadLetter], None] | None = None
-
-    def add(self, letter: DeadLetter) -> None:
-        """Count a dead letter, and pass it to the listener."""
-        self.count += 1
-        self.last.append(letter)
-        log.debug("dead letter for %s: %s", letter.path, letter.reason)
-        if self.listener is not None:
-            try:
-                self.listener(letter)
-            except Exception:  # raised while an actor ends, which must continue
-                log.exception("the listener of dead letters failed")
+    name: str
+    mailbox_capacity: int
+    ask_timeout_s: float | None
+    stop_timeout_s: float
+    kill_timeout_s: float
+    policy: RestartPolicy
 
 
 class ActorSystem:
@@ -74,32 +67,36 @@ class ActorSystem:
         clock: Clock | None = None,
         rng: Rng | None = None,
     ) -> None:
-        self.name = name
-        self.mailbox_capacity = mailbox_capacity
-        self.ask_timeout_s = ask_timeout_s
-        self.stop_timeout_s = stop_timeout_s
-        self.kill_timeout_s = kill_timeout_s
-        self.policy = policy or RestartPolicy()
+        self.settings = SystemSettings(
+            name, mailbox_capacity, ask_timeout_s, stop_timeout_s, kill_timeout_s, policy or RestartPolicy()
+        )
         self.rng: Rng = rng or SystemRng()
         self.dead_letters = DeadLetters()
         self.on_failure: Callable[[str, BaseException, Decision], None] | None = None
         self.closing = False
         self.failure: BaseException | None = None
         self.cells: set[Cell] = set()
-        self._clock = clock
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.ask_deadlines: Deadlines | None = None
         self.dispatcher: Dispatcher
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they started and are ended
-        self._given_up: set[asyncio.Task[Any]] = set()
+        self._clock = clock
+        self._tasks: GuardedTasks | None = None
         self._root: Cell | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the system, for its logs and errors."""
+        return self.settings.name
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop in which the system runs."""
-        if self._loop is None:
+        return self._guarded.loop if self._tasks is None else self._tasks.loop
+
+    @property
+    def _guarded(self) -> GuardedTasks:
+        if self._tasks is None:
             raise RuntimeError("the actor system has not been started: use `async with ActorSystem() as system`")
-        return self._loop
+        return self._tasks
 
     @property
     def clock(self) -> Clock:
@@ -117,14 +114,13 @@ class ActorSystem:
         """Start in the running loop. `async with` does this."""
         if self._root is not None:
             raise RuntimeError("the actor system has already been started")
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        self._tasks = GuardedTasks(loop, self.fail)
         add_system(self)
-        self.dispatcher = Dispatcher(self._loop, self.clock.stopwatch)
-        if self.ask_timeout_s is not None:
-            self.ask_deadlines = Deadlines(self._loop, self.ask_timeout_s, time_out)
-        self._root = Cell(
-            self, None, "", _Root, RestartPolicy(decide=lambda _: Directive.ESCALATE), Mailbox(1, loop=self._loop)
-        )
+        self.dispatcher = Dispatcher(loop, self.clock.stopwatch)
+        if self.settings.ask_timeout_s is not None:
+            self.ask_deadlines = Deadlines(loop, self.settings.ask_timeout_s, time_out)
+        self._root = Cell(self, None, "", _Root, ESCALATE_ON_FAILURE, Mailbox(1, loop=loop))
         self._root.start()
 
     def spawn(
@@ -142,12 +138,9 @@ class ActorSystem:
             raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it starts no new actors")
         return self._root.spawn(actor, name, policy=policy, mailbox=mailbox)
 
-    def guard(self, work: Coroutine[Any, Any, Any], *, name: str, context: Context | None = None) -> asyncio.Task[Any]:
+    def guard(self, work: Coroutine[Any, Any, T], *, name: str, context: Context | None = None) -> asyncio.Task[T]:
         """Run a coroutine as an asyncio task that is referenced until it ends and whose exception is never lost."""
-        task = self.loop.create_task(work, name=name, context=context)
-        self._tasks[task] = None
-        task.add_done_callback(self._ended)
-        return task
+        return self._guarded.start(work, name=name, context=context)
 
     async def stop(self, *, drain: bool = True) -> None:
         """End all actors: in order, or at once with `drain=False`. It has a bound (see the module).
@@ -157,7 +150,7 @@ class ActorSystem:
         root = self._root
         if root is None:
             return
-        if asyncio.current_task() in self._tasks:
+        if asyncio.current_task() in self._guarded:
             raise RuntimeError(
                 "an actor or guarded task cannot wait for the end of its own actor system: the code that entered the "
                 "system must leave it"
@@ -176,33 +169,20 @@ class ActorSystem:
     async def _drain(self, root: Cell) -> None:
         root.stop()
         try:
-            async with asyncio.timeout(self.stop_timeout_s):
+            async with asyncio.timeout(self.settings.stop_timeout_s):
                 await root.ref.wait_terminated()
         except TimeoutError:
             names = ", ".join(sorted(cell.path for cell in self.cells if not cell.children))
-            log.warning("%s: still running after %g s, killed: %s", self.name, self.stop_timeout_s, names)
+            log.warning("%s: still running after %g s, killed: %s", self.name, self.settings.stop_timeout_s, names)
 
     async def _wait_for_end(self, root: Cell) -> None:
         """Wait for the actors, then end the other asyncio tasks. Cancellations are raised again only after that."""
-        cancelled = await _wait_uncancelled(root.terminated)
+        cancelled = await wait_uncancelled(root.termination.ended)
         if self.ask_deadlines is not None:
             self.ask_deadlines.close()
-        warned: set[asyncio.Task[Any]] = set()
-        while left := self._unfinished():
-            for task in left:
-                task.cancel()
-            waits = self.loop.create_task(asyncio.wait(left, timeout=self.kill_timeout_s))
-            cancelled = await _wait_uncancelled(waits) or cancelled
-            left = self._unfinished()
-            for task in [task for task in left if task in warned]:
-                error = f"{task.get_name()} was cancelled but does not end: it hangs at {suspended_at(task)}"
-                self.give_up(task, KillTimeoutError(error))
-            warned.update(left)
+        cancelled = await self._guarded.end(self.settings.kill_timeout_s) or cancelled
         if cancelled is not None:
             raise cancelled
-
-    def _unfinished(self) -> list[asyncio.Task[Any]]:
-        return [task for task in self._tasks if not task.done() and task not in self._given_up]
 
     def fail(self, path: str, error: BaseException) -> None:
         """Record an error that no other code handles: it is raised at the end of the block."""
@@ -212,8 +192,7 @@ class ActorSystem:
 
     def give_up(self, task: asyncio.Task[Any], error: BaseException) -> None:
         """Abandon an asyncio task that does not end."""
-        self._given_up.add(task)
-        self.fail(task.get_name(), error)
+        self._guarded.give_up(task, error)
 
     def report(self, path: str, error: BaseException, decision: Decision) -> None:
         """Report an actor's failure and the decision about it."""
@@ -238,23 +217,6 @@ class ActorSystem:
         await self.stop(drain=error is None)
         if error is None and self.failure is not None:
             raise self.failure
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        self._given_up.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(task.get_name(), error)
-
-
-async def _wait_uncancelled(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait for something that has its own bound, even if this task is cancelled; returns that cancellation."""
-    cancelled: asyncio.CancelledError | None = None
-    while not waited.done():
-        try:
-            await asyncio.shield(waited)
-        except asyncio.CancelledError as again:
-            cancelled = again
-    return cancelled
 
 
 class _Root(Actor):

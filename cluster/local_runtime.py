@@ -61,7 +61,7 @@ class LocalReports:
         ]
         if here.ackers:
             ackers = tuple(
-                TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.fill, capacity=box.capacity)
+                TaskMetrics.of(task_id, TaskCounters(), pending=0, fill=box.gate.fill, capacity=box.gate.capacity)
                 for task_id, box in zip(here.acker_ids, here.ackers, strict=True)
             )
             found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))

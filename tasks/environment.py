@@ -218,7 +218,7 @@ class Environment:
     def row_s(self, target: int) -> float:
         """How many seconds a task needs for a row, lately; 0.0: not measured yet."""
         remote = self.remote.get(target)
-        return remote.row_s if remote is not None else self.mailboxes[target].row_s
+        return remote.reader.row_s if remote is not None else self.mailboxes[target].reader.row_s
 
 
 def _prepared(subscription: Subscription, context: GroupingContext, targets: Sequence[int]) -> Grouping:

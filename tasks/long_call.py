@@ -70,13 +70,13 @@ class LongCallWatch:
 
     def check(self) -> None:
         """Called by the backpressure monitor, see 3."""
-        if self._box.in_long_call:
+        if self._box.reader.in_long_call:
             self.turn_began()
 
     def turn_ended(self, *, idle: bool) -> None:
         """The turn has ended. `idle`: the task has nothing to do."""
-        if idle or not (self._is_long or self._box.row_s >= SLOW_S):
-            self._box.set_in_long_call(False)
+        if idle or not (self._is_long or self._box.reader.row_s >= SLOW_S):
+            self._box.reader.set_in_long_call(False)
         self._is_long = False
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class LongCallWatch:
 
     @property
     def _is_slow(self) -> bool:
-        return self._box.row_s >= SLOW_S or self._monotonic() < self._slow_until_s
+        return self._box.reader.row_s >= SLOW_S or self._monotonic() < self._slow_until_s
 
     @property
     def _after_s(self) -> float:
@@ -105,7 +105,7 @@ class LongCallWatch:
         if spent_s >= SLOW_S:
             self._slow_until_s = self._monotonic() + min(10 * spent_s, MEMORY_S)
         self._is_long = True
-        self._box.set_in_long_call(True)
+        self._box.reader.set_in_long_call(True)
         if spent_s - self._left_s < STILL_S:
             self._arm(min(max(HELD_S, spent_s - after_s), LONG_CALL_S))
 

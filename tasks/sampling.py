@@ -31,14 +31,14 @@ class BoltSampling:
         task, sampler = self._task, self.sampler
         task.limits.check()
         task.long_call.check()
-        box, turns, counters = task.box, task.turns, task.counters
+        box, gate, turns, counters = task.box, task.box.gate, task.turns, task.counters
         # Of the current rows, those that are probably done count as executed: a batch may take longer than an interval.
         spent_s, running = turns.spent_s, turns.running if turns.working else 0
         done = int(min(running, spent_s * counters.executed / counters.execute_s)) if counters.execute_s else 0
         seen = Sample(
-            fill=box.fill + task.taken.rows + running - done,
-            capacity=box.limit,
-            closed=not (box.gate_open or box.closed) or (box.closings != self._closings and not self.dry),
+            fill=gate.fill + task.taken.rows + running - done,
+            capacity=gate.limit,
+            closed=not (gate.is_open or box.closed) or (gate.closings != self._closings and not self.dry),
             executed=counters.executed + done,
             execute_s=counters.execute_s + spent_s,
             dry=self.dry,
@@ -46,7 +46,7 @@ class BoltSampling:
             stuck=bool(task.outbox.blocked),
         )
         self.dry = not (turns.working or seen.fill)
-        self._closings = box.closings
+        self._closings = gate.closings
         sampler.sample(seen, now_s)
         judged = (sampler.flagged, sampler.verdict, sampler.step, sampler.busy)
         since = (sampler.load, sampler.starved, sampler.blocks)

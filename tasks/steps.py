@@ -97,7 +97,7 @@ class Steps:
         box, taken, outbox, time = self._box, self._taken.segments, self._task.outbox, self._time.driver
         if outbox.blocked:
             return  # `unblocked` makes it ready again
-        worked = bool(taken or box.fill or (time is not None and time.firing))
+        worked = bool(taken or box.gate.fill or (time is not None and time.firing))
         if worked:
             turn = self._turn()
             self.in_step = True
@@ -117,7 +117,7 @@ class Steps:
                 self.in_step = False
         if outbox.blocked > 0:
             return
-        if taken or box.fill or (time is not None and time.firing):
+        if taken or box.gate.fill or (time is not None and time.firing):
             self.stepper.ready()
         elif self.stopping:
             box.wake()

@@ -113,14 +113,14 @@ class TaskActor(Actor):
 
     def metrics(self) -> TaskMetrics:
         """A copy of the counters."""
-        box = self.env.mailboxes[self.task.task_id]
+        gate = self.env.mailboxes[self.task.task_id].gate
         return TaskMetrics.of(
             self.task.task_id,
             self.counters,
             pending=self.pending,
             pending_trees=self.pending_trees,
-            fill=box.fill,
-            capacity=box.capacity,
+            fill=gate.fill,
+            capacity=gate.capacity,
             time=self.time_metrics(),
             progress=self.user.progress(),
         )

@@ -110,7 +110,7 @@ class InputLimits:
         self._portions = portions
         self._target_s = target_s
         self._box = box
-        self._limit = MailboxLimit(box.capacity, target_s)
+        self._limit = MailboxLimit(box.gate.capacity, target_s)
         self._turn_s = config.turn_max_ms / 1000
         self._most = config.turn_max_tuples
         self._held_s = 0.0  # in turns that were not measured
@@ -139,8 +139,8 @@ class InputLimits:
             self._set_due()
         if self._batches or not self._target_s:
             rows = self._most
-        elif self._box.row_s * rows > self._turn_s:
-            rows = max(1, int(self._turn_s / self._box.row_s))
+        elif self._box.reader.row_s * rows > self._turn_s:
+            rows = max(1, int(self._turn_s / self._box.reader.row_s))
         self.whole = rows if self._portions.whole else 0
         return rows
 
@@ -152,7 +152,7 @@ class InputLimits:
         limit = limits.measured(self.executed, self.work_s, self._held_s)
         self._held_s = self.work_s = 0.0
         self.executed = 0
-        self._box.row_s = limits.row_s
+        self._box.reader.row_s = limits.row_s
         self._set_limit(limit)
 
     def turn_sent(self, rows: int) -> None:
@@ -172,11 +172,11 @@ class InputLimits:
 
     def _set_limit(self, limit: int) -> None:
         self.whole = 0
-        if limit != self._box.limit:
+        if limit != self._box.gate.limit:
             self._box.set_limit(limit)
         self._set_due()
 
     def _set_due(self) -> None:
         """Measure at each turn; a fast task with its whole mailbox, after MEASURE_S of its work."""
-        box = self._box
-        self.due_s = MEASURE_S if self._held_s < MEASURE_S and box.limit == box.capacity else 0.0
+        gate = self._box.gate
+        self.due_s = MEASURE_S if self._held_s < MEASURE_S and gate.limit == gate.capacity else 0.0

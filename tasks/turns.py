@@ -102,7 +102,7 @@ class BoltTurns:
                 task.time.after_turn(time, begun_ms)
         finally:
             self.working = self.suspended = False
-            if task.box.in_long_call:
+            if task.box.reader.in_long_call:
                 task.long_call.turn_ended(idle=not (taken or task.box.has_data))
             emitter = task.emitter
             task.acks.in_hand = None
@@ -124,7 +124,7 @@ class BoltTurns:
         task.acks.post()
         time = task.time.driver
         if task.steps.raised is None and not (
-            task.taken.segments or task.box.fill or (time is not None and time.firing)
+            task.taken.segments or task.box.gate.fill or (time is not None and time.firing)
         ):
             task.sampling.dry = True
             if task.env.bolts_matter:

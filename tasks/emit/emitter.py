@@ -252,9 +252,9 @@ class Emitter:
         if outlet.pack is not None:
             self.send_packed(outlet, outlet.pack, outlet.send, origin, items, anchors, root)
             return
-        count, inbox = len(items), outlet.inbox
+        count, gate = len(items), outlet.inbox.gate
         self.counters.transferred += count
-        fits = count <= inbox.piece or (inbox.fill + count <= inbox.limit and inbox.gate_open and not outlet.parked)
+        fits = count <= gate.piece or (gate.fill + count <= gate.limit and gate.is_open and not outlet.parked)
         if fits or type(items) is ColumnRows:
             outlet.send(self.segment(origin, items, anchors, root))
             return

@@ -61,7 +61,7 @@ class Outlet:
     @property
     def piece(self) -> int:
         """Rows that are sent together: see Inbox."""
-        return self.inbox.piece
+        return self.inbox.gate.piece
 
     @property
     def free_rows(self) -> int:
@@ -122,7 +122,7 @@ class Outlet:
         while ready:
             entry = ready[0]
             if isinstance(entry, Waiting):
-                piece = entry.take(self.target, mailbox.piece)
+                piece = entry.take(self.target, mailbox.gate.piece)
                 if piece is None:
                     ready.popleft()
                     entry.passed(self.target)
@@ -198,7 +198,7 @@ class Outlet:
         count = len(items)
         # Packed rows are never more. Packed columns weigh the same here and at the receiver: credit counts by weight.
         if type(items) in (ColumnRows, PackedItems):
-            return min(count, self.inbox.max_piece)
+            return min(count, self.inbox.gate.max_piece)
         return count
 
 
@@ -226,9 +226,9 @@ class Outlets(dict[int, Outlet]):
         outlet = self.get(target)
         if outlet is None:
             inbox = self._mailbox_of(target)
-            in_long_call, free_rows = inbox.in_long_call, _free_rows(inbox)
+            in_long_call, free_rows = inbox.reader.in_long_call, _free_rows(inbox)
         else:
-            in_long_call, free_rows = outlet.inbox.in_long_call, outlet.free_rows
+            in_long_call, free_rows = outlet.inbox.reader.in_long_call, outlet.free_rows
         if in_long_call:
             self.passed_over = True
             return 0
@@ -244,7 +244,8 @@ def _free_rows(inbox: Inbox) -> int:
     """How many tuples an inbox takes, in one segment, from a sender that is not parked there."""
     if inbox.is_high:
         return 0
-    return inbox.limit - inbox.fill if inbox.pack is None else inbox.piece
+    gate = inbox.gate
+    return gate.limit - gate.fill if inbox.pack is None else gate.piece
 
 
 class Outbox:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, Init, Verdicts
-from ...actors import Inbox, Mailbox, MailboxClosedError, ParkedSender
+from ...actors import Gate, Inbox, Mailbox, MailboxClosedError, ParkedSender, ReaderState
 from ...topology import Plan, Segment
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class FaultyMailboxes:
 
     def check_fill(self, target: int, box: Mailbox) -> None:
         """No mailbox holds more than its capacity, except on edges inside a cycle."""
-        if box.fill > box.capacity and target not in self.forced:
-            self.process.world.problem(f"the mailbox of {self.name(target)} holds {box.fill} of {box.capacity}")
+        gate = box.gate
+        if gate.fill > gate.capacity and target not in self.forced:
+            self.process.world.problem(f"the mailbox of {self.name(target)} holds {gate.fill} of {gate.capacity}")
 
     def record(self, source: int, target: int, message: Any, kind: str = "send") -> None:
         """A message is sent, or lost."""
@@ -78,36 +79,12 @@ class _FaultyInbox:
         self._box = mailbox
 
     @property
-    def capacity(self) -> int:
-        return self._box.capacity
+    def gate(self) -> Gate:
+        return self._box.gate
 
     @property
-    def fill(self) -> int:
-        return self._box.fill
-
-    @property
-    def in_long_call(self) -> bool:
-        return self._box.in_long_call
-
-    @property
-    def row_s(self) -> float:
-        return self._box.row_s
-
-    @property
-    def gate_open(self) -> bool:
-        return self._box.gate_open
-
-    @property
-    def max_piece(self) -> int:
-        return self._box.max_piece
-
-    @property
-    def limit(self) -> int:
-        return self._box.limit
-
-    @property
-    def piece(self) -> int:
-        return self._box.piece
+    def reader(self) -> ReaderState:
+        return self._box.reader
 
     @property
     def closed(self) -> bool:
@@ -122,7 +99,7 @@ class _FaultyInbox:
         return self._box.pack
 
     def offer(self, item: Any, weight: int = 1) -> bool:
-        if not self._box.gate_open:
+        if not self._box.gate.is_open:
             return False
         if self.loses(item):
             return True

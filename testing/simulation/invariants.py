@@ -23,11 +23,11 @@ def remains(running: RunningTopology) -> list[str]:
     for task_id, ref in task_set.refs.items():
         box = task_set.tasks.mailboxes[task_id]
         name = ref.path.rpartition("/")[2]
-        if box.fill or box.has_data or box.parked:
-            problems.append(f"{name} is idle, and its mailbox holds {box.fill} tuples ({box.parked} senders wait)")
-        if not box.gate_open:
+        if box.gate.fill or box.has_data or box.parked:
+            problems.append(f"{name} is idle, and its mailbox holds {box.gate.fill} tuples ({box.parked} senders wait)")
+        if not box.gate.is_open:
             problems.append(f"{name} is idle, and the gate of its mailbox is closed")
-        actor = ref._cell._actor
+        actor = ref.cell.supervision.actor
         if isinstance(actor, AckerActor) and len(actor.ledger):
             problems.append(f"{name} is idle, and its ledger has {len(actor.ledger)} rows")
     return problems

@@ -81,7 +81,7 @@ async def test_a_busy_actor_lets_others_run() -> None:
         quick = system.spawn(Echo, "quick")
         assert all(busy.tell_nowait(number) for number in range(800))
         await quick.ask("are you there?")
-        assert busy._mailbox.fill > 0
+        assert busy._mailbox.gate.fill > 0
 
 
 async def test_tell_nowait_does_not_wait() -> None:
@@ -104,7 +104,7 @@ async def test_the_properties_of_an_actor() -> None:
     found: dict[str, Any] = {}
 
     def look(actor: Actor) -> None:
-        found.update(ref=actor.ref, system=actor.system, fill=actor.mailbox.fill, children=actor.children)
+        found.update(ref=actor.ref, system=actor.system, fill=actor.mailbox.gate.fill, children=actor.children)
 
     async with ActorSystem() as system:
         ref = system.spawn(Diary, "a")

@@ -199,10 +199,10 @@ def test_an_end_at_every_step(end: str) -> None:
             await turns(step)
             target = worker
             if end.endswith("child"):
-                children = worker._cell.children
+                children = worker.cell.children
                 if not children:
                     return
-                target = children["child"].ref
+                target = children.youngest.ref
             if end.startswith("kill"):
                 target.kill()
             else:

@@ -173,7 +173,7 @@ async def test_a_parked_question_that_times_out_is_not_handled() -> None:
         with pytest.raises(AskTimeoutError):
             await ref.ask("parked", timeout_s=2)
         assert ref._mailbox.parked == 0
-        diary = ref._cell._actor
+        diary = ref.cell.supervision.actor
         gate.set()
         await ref.ask("end")
         assert isinstance(diary, Diary)

@@ -66,7 +66,7 @@ async def test_both_sides_forget() -> None:
         target, ref = system.spawn(Echo, "target"), system.spawn(Watcher(), "watcher")
         await ref.tell(lambda actor: actor.watch(target))
         await steps()
-        watched, watching = target._cell.deathwatch, ref._cell.deathwatch
+        watched, watching = target.cell.deathwatch, ref.cell.deathwatch
         assert list(watched._watchers) == [watching]
         ref.kill()
         await ref.wait_terminated()

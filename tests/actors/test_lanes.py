@@ -89,20 +89,20 @@ class LanesMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 3), weight=st.integers(1, 40))
     def offer(self, index: int, weight: int) -> None:
-        weight = min(weight, self.lanes.max_piece)
+        weight = min(weight, self.lanes.gate.max_piece)
         if self.senders[index].parked:
             return  # a sender that waits sends nothing else: that is what waiting means
-        arrivals, was_open = self.kind.arrivals, self.lanes.gate_open
+        arrivals, was_open = self.kind.arrivals, self.lanes.gate.is_open
         assert self.lanes.offer(self.new_piece(index), weight) is was_open
         assert self.kind.arrivals == arrivals + was_open
 
     @rule(weight=st.integers(1, 100))
     def offer_too_much(self, weight: int) -> None:
-        assume(weight > self.lanes.capacity - self.lanes.fill and self.lanes.gate_open)
-        fill = self.lanes.fill
+        assume(weight > self.lanes.gate.capacity - self.lanes.gate.fill and self.lanes.gate.is_open)
+        fill = self.lanes.gate.fill
         with pytest.raises(ValueError, match="smaller pieces"):
             self.lanes.offer("boulder", weight)
-        assert self.lanes.fill == fill
+        assert self.lanes.gate.fill == fill
 
     @rule(index=st.integers(0, 3), weight=st.integers(1, 60))
     def force(self, index: int, weight: int) -> None:
@@ -113,14 +113,14 @@ class LanesMachine(RuleBasedStateMachine):
         assert self.lanes.force(piece, weight) is not closed
         if not closed:
             self.note(piece, weight)
-            self.forced_over |= self.lanes.fill > self.lanes.capacity
+            self.forced_over |= self.lanes.gate.fill > self.lanes.gate.capacity
 
     @rule(index=st.integers(0, 3), weights=st.lists(st.integers(1, 20), min_size=1, max_size=4))
     def park(self, index: int, weights: list[int]) -> None:
         sender = self.senders[index]
         if sender.parked:
             return
-        sender.hand = [(self.new_piece(index), min(w, self.lanes.max_piece)) for w in weights]
+        sender.hand = [(self.new_piece(index), min(w, self.lanes.gate.max_piece)) for w in weights]
         sender.parked = True
         refusals = len(sender.refusals)
         self.lanes.park(sender)
@@ -174,10 +174,10 @@ class LanesMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def hold(self, share: float) -> None:
         lanes = self.lanes
-        limit = max(1, int(share * lanes.capacity))
+        limit = max(1, int(share * lanes.gate.capacity))
         lanes.set_limit(limit)
-        assert (lanes.limit, lanes.high + lanes.piece) == (limit, limit)
-        assert 1 <= lanes.piece <= lanes.max_piece
+        assert (lanes.gate.limit, lanes.gate.high + lanes.gate.piece) == (limit, limit)
+        assert 1 <= lanes.gate.piece <= lanes.gate.max_piece
 
     @precondition(lambda self: not self.lanes.closed)
     @rule()
@@ -204,24 +204,24 @@ class LanesMachine(RuleBasedStateMachine):
     def fill_is_the_sum(self) -> None:
         if not hasattr(self, "lanes"):
             return
-        assert self.lanes.fill == sum(weight for _, weight in self.data)
+        assert self.lanes.gate.fill == sum(weight for _, weight in self.data)
         assert self.lanes.has_data is bool(self.data)
         assert self.lanes.has_control is bool(self.control)
-        if self.lanes.fill <= self.lanes.capacity:
+        if self.lanes.gate.fill <= self.lanes.gate.capacity:
             self.forced_over = False
-        assert self.lanes.fill <= self.lanes.capacity or self.forced_over
+        assert self.lanes.gate.fill <= self.lanes.gate.capacity or self.forced_over
 
     @invariant()
     def gate(self) -> None:
         if not hasattr(self, "lanes"):
             return
         lanes = self.lanes
-        assert 0 <= lanes.low <= lanes.high < lanes.capacity
-        assert lanes.is_high is not lanes.gate_open
-        if lanes.closed or lanes.fill > lanes.high:
-            assert not lanes.gate_open
-        elif lanes.fill <= lanes.low:
-            assert lanes.gate_open
+        assert 0 <= lanes.gate.low <= lanes.gate.high < lanes.gate.capacity
+        assert lanes.is_high is not lanes.gate.is_open
+        if lanes.closed or lanes.gate.fill > lanes.gate.high:
+            assert not lanes.gate.is_open
+        elif lanes.gate.fill <= lanes.gate.low:
+            assert lanes.gate.is_open
         # Between the marks: as it was; pieces that were pulled in may have closed it again, never opened it.
 
     @invariant()
@@ -229,7 +229,7 @@ class LanesMachine(RuleBasedStateMachine):
         if not hasattr(self, "lanes"):
             return
         assert self.lanes.parked == sum(sender.parked for sender in self.senders)
-        assert not (self.lanes.parked and self.lanes.gate_open)
+        assert not (self.lanes.parked and self.lanes.gate.is_open)
         assert not (self.lanes.parked and self.lanes.closed)
 
     @invariant()
@@ -278,12 +278,12 @@ def test_the_gate_closes_above_the_high_mark_and_opens_at_the_low_one(
     accepted = 0
     while lanes.offer("x"):
         accepted += 1
-    assert lanes.fill == accepted == lanes.high + 1 <= capacity
-    while not lanes.gate_open:
-        assert lanes.fill > lanes.low
+    assert lanes.gate.fill == accepted == lanes.gate.high + 1 <= capacity
+    while not lanes.gate.is_open:
+        assert lanes.gate.fill > lanes.gate.low
         lanes.take()
-    assert lanes.fill == lanes.low
-    assert lanes.max_piece >= 1
+    assert lanes.gate.fill == lanes.gate.low
+    assert lanes.gate.max_piece >= 1
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_lower_limit_accepts_less_and_what_is_in_stays() -> None:
     for n in range(50):
         assert lanes.offer(n)
     lanes.set_limit(10)
-    assert (lanes.high, lanes.low, lanes.piece, lanes.max_piece) == (8, 2, 2, 20)
+    assert (lanes.gate.high, lanes.gate.low, lanes.gate.piece, lanes.gate.max_piece) == (8, 2, 2, 20)
     assert not lanes.offer(50), "it holds more than it should: nothing more comes in"
     sender.hand = [((0, 1), 1)]
     lanes.park(sender)
@@ -309,15 +309,15 @@ def test_a_lower_limit_accepts_less_and_what_is_in_stays() -> None:
     assert sender.hand
     assert lanes.take_batch(1) == [47]
     assert not sender.hand, "at its low mark, which is another one now, it opens"
-    assert lanes.closings == 0, "it was held to less: no more came than goes"
+    assert lanes.gate.closings == 0, "it was held to less: no more came than goes"
     lanes.offer("heavy", 20)
-    assert lanes.closings == 1
-    assert lanes.fill == 23
-    assert not lanes.gate_open
+    assert lanes.gate.closings == 1
+    assert lanes.gate.fill == 23
+    assert not lanes.gate.is_open
     lanes.set_limit(100)
-    assert not lanes.gate_open, "above the low mark: as ever"
+    assert not lanes.gate.is_open, "above the low mark: as ever"
     lanes.take_batch(3)
-    assert lanes.gate_open
+    assert lanes.gate.is_open
 
 
 def test_none_is_a_message_and_empty_is_not() -> None:
@@ -359,4 +359,4 @@ def test_a_batch_ends_when_the_limit_is_reached(weights: list[int], limit: int) 
     assert batch == weights[: len(batch)]
     assert sum(batch) >= limit or batch == weights
     assert sum(batch[:-1]) < limit
-    assert lanes.fill == sum(weights[len(batch) :])
+    assert lanes.gate.fill == sum(weights[len(batch) :])

@@ -75,7 +75,7 @@ async def test_a_piece_that_can_never_fit_is_an_error_and_not_a_wait() -> None:
     while box.offer("x"):
         pass
     with pytest.raises(ValueError, match="smaller pieces"):
-        await box.put("boulder", box.max_piece + 1)
+        await box.put("boulder", box.gate.max_piece + 1)
 
 
 async def test_a_mailbox_has_one_reader() -> None:
@@ -114,7 +114,7 @@ def test_every_put_ends_and_what_was_accepted_is_there(capacity: int, actions: l
         taken: list[int] = []
         for what, number in actions:
             if what == "put":
-                weight = min(number, box.max_piece)
+                weight = min(number, box.gate.max_piece)
                 puts.append(asyncio.create_task(box.put(len(puts), weight)))
             elif what == "cancel" and puts:
                 puts[number % len(puts)].cancel()
@@ -127,7 +127,7 @@ def test_every_put_ends_and_what_was_accepted_is_there(capacity: int, actions: l
         await steps()
         waiting = [put for put in puts if not put.done()]
         assert len(waiting) == box.parked
-        assert not waiting or not box.gate_open
+        assert not waiting or not box.gate.is_open
         for put in waiting:
             put.cancel()
         await asyncio.gather(*puts, return_exceptions=True)

@@ -88,7 +88,7 @@ async def test_two_systems_in_one_loop() -> None:
             second = two.spawn(Echo, "a")
             assert await first.ask(lambda actor: second.ask("across")) == "across"
             await first.ask(lambda actor: actor.watch(second))
-        diary = first._cell._actor
+        diary = first.cell.supervision.actor
         assert isinstance(diary, Diary)
         await first.ask("after")
         assert ("terminated", "/a") in diary.pages
@@ -184,10 +184,10 @@ def test_an_interrupt_in_an_actor_goes_through_the_loop_and_everything_ends(
         with pytest.raises(interrupt):
             runner.run(main())
         # At once, before the loop is shut down: nothing waits for it any more, and nothing below it goes on.
-        cell = interrupted.ref._cell
+        cell = interrupted.ref.cell
         assert not interrupted.ref.is_alive
-        assert isinstance(cell.error, interrupt)
-        assert all(child.killed for child in cell.children.values())
+        assert isinstance(cell.termination.error, interrupt)
+        assert all(child.termination.killed for child in cell.children)
         assert [letter.message for letter in system.dead_letters.last] == ["never received"]
     assert sorted(ends(pages)) == ["a", "b", "c", "child of q", "p"]  # not q: it is the one that was interrupted
     assert system.actors == 0

@@ -164,8 +164,8 @@ class Workers:
     def ledgers(self) -> list[Ledger]:
         """Of all ackers."""
         return [
-            cell._actor.ledger
+            cell.supervision.actor.ledger
             for worker in self.living.values()
             for cell in worker.system.cells
-            if isinstance(cell._actor, AckerActor)
+            if isinstance(cell.supervision.actor, AckerActor)
         ]

@@ -53,7 +53,7 @@ class Model:
                 self.problems.append(f"{component} executed a tuple of {emission} after its ack")
         if self.over:
             self.problems.append(f"{component} executed a tuple after the end")
-        if not self.cyclic and any(box.fill > box.capacity for box in self.boxes):
+        if not self.cyclic and any(box.gate.fill > box.gate.capacity for box in self.boxes):
             self.problems.append("a mailbox holds more than its capacity")
 
     def settle(self, emission: Emission, failure: Failure | None) -> None:

@@ -376,9 +376,9 @@ async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model
         await running.wait_idle()
         for task_id, ref in running._task_set.refs.items():
             box = running._task_set.tasks.mailboxes[task_id]
-            actor = ref._cell._actor
-            if box.fill or box.parked or not box.gate_open or box.has_control or box.has_data:
-                model.problems.append(f"{ref.path}: {box.fill=} {box.parked=} {box.gate_open=}")
+            actor = ref.cell.supervision.actor
+            if box.gate.fill or box.parked or not box.gate.is_open or box.has_control or box.has_data:
+                model.problems.append(f"{ref.path}: {box.gate.fill=} {box.parked=} {box.gate.is_open=}")
             if isinstance(actor, AckerActor) and len(actor.ledger):
                 model.problems.append(f"{ref.path}: {len(actor.ledger)} rows left")
         await running.kill()

@@ -129,7 +129,7 @@ async def test_a_mailbox_of_rows_of_60_ms_is_drained_within_a_second_or_two(
     running = await submit(local_cluster, watch, Slow(0.06), 0.001, config=config)
     await sim_clock.advance(60)
     (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
-    assert running._task_set.tasks.env.mailboxes[task].fill <= 16 + 4
+    assert running._task_set.tasks.env.mailboxes[task].gate.fill <= 16 + 4
     assert len(watch.latencies) >= 0.97 * 60 / 0.06 - 50
     pauses = [b - a for a, b in zip(watch.emitted_s[:-1], watch.emitted_s[1:], strict=True)]
     assert max(pauses) < 5
@@ -166,16 +166,16 @@ async def test_a_task_that_becomes_slow_soon_holds_less_and_one_that_becomes_fas
     (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
     box = running._task_set.tasks.env.mailboxes[task]
     await sim_clock.advance(5)
-    assert box.limit == box.capacity == 1024
+    assert box.gate.limit == box.gate.capacity == 1024
     state["row_s"] = 0.02
     await sim_clock.advance(5)
-    assert box.limit <= 32
+    assert box.gate.limit <= 32
     await sim_clock.advance(25)  # what came before it was known
-    assert box.fill <= 20
-    assert box.limit == 16
+    assert box.gate.fill <= 20
+    assert box.gate.limit == 16
     state["row_s"] = 0.0001
     await sim_clock.advance(3)
-    assert box.limit > 900
+    assert box.gate.limit > 900
     await running.kill(0)
 
 
@@ -188,11 +188,11 @@ async def test_the_target_can_be_changed_while_a_topology_runs_and_0_is_the_capa
     (task,) = running._task_set.tasks.env.plan.tasks_of["slow"]
     box = running._task_set.tasks.env.mailboxes[task]
     await sim_clock.advance(10)
-    assert box.limit == pytest.approx(100, abs=2)
+    assert box.gate.limit == pytest.approx(100, abs=2)
     await running.update({"topology.mailbox.target.ms": 100})
-    assert box.limit == pytest.approx(50, abs=1)
+    assert box.gate.limit == pytest.approx(50, abs=1)
     await running.update({"topology.mailbox.target.ms": 0})
-    assert box.limit == 1024
+    assert box.gate.limit == 1024
     await sim_clock.advance(5)
-    assert box.fill > 300
+    assert box.gate.fill > 300
     await running.kill(0)

@@ -10,6 +10,7 @@ MACHINES: Final = (
     "acker/ledger.py",
     "acker/pending.py",
     "acker/retries.py",
+    "actors/gate.py",
     "actors/lanes.py",
     "actors/policy.py",
     "backpressure/*.py",

@@ -53,7 +53,7 @@ def _beyond_capacity(simulation: Simulation) -> int:
     """The rows in mailboxes beyond their capacity: those of edges inside a cycle."""
     running = simulation.is_up()
     boxes = () if running is None else running._task_set.tasks.mailboxes.values()
-    return sum(max(0, box.fill - box.capacity) for box in boxes)
+    return sum(max(0, box.gate.fill - box.gate.capacity) for box in boxes)
 
 
 class Host(Protocol):

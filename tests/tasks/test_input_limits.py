@@ -40,13 +40,13 @@ class Rig:
 def test_a_fast_task_has_its_whole_mailbox_and_is_looked_at_now_and_then() -> None:
     rig = Rig()
     assert [rig.turn(1e-6) for _ in range(8)] == [16, 32, 64, 128, 256, 256, 256, 256]
-    assert rig.box.limit == 1024
+    assert rig.box.gate.limit == 1024
     assert rig.limits.whole == 256
     rig.looks = 0
     for _ in range(100):
         rig.turn(1e-6)
     assert rig.looks == int(100 * 256e-6 / MEASURE_S)
-    assert 0.9e-6 < rig.box.row_s < 1.1e-6
+    assert 0.9e-6 < rig.box.reader.row_s < 1.1e-6
 
 
 def test_a_task_that_becomes_slow_is_seen_in_the_turn_in_which_it_does() -> None:
@@ -55,7 +55,7 @@ def test_a_task_that_becomes_slow_is_seen_in_the_turn_in_which_it_does() -> None
         rig.turn(1e-6)
     rig.turn(0.01)
     rig.turn(0.01)
-    assert rig.box.limit < 100
+    assert rig.box.gate.limit < 100
     assert rig.limits.whole == 0
     assert rig.limits.rows() < 16
 
@@ -66,5 +66,5 @@ def test_a_task_that_begins_to_wait_for_capacity_gets_small_portions_at_once() -
         rig.turn(1e-6)
     rig.outbox.blocks()
     rig.turn(1e-6)
-    assert rig.box.limit == 16
+    assert rig.box.gate.limit == 16
     assert rig.limits.whole == 0

@@ -73,11 +73,11 @@ async def test_asking_for_free_rows_makes_no_outlet() -> None:
         return boxes[target]
 
     outbox = Outbox(lambda: None, lambda segment, error: None, lambda: 1, lambda pack, piece: [piece], mailbox_of)
-    assert [outbox.outlets.free_rows(target) for target in (1, 2)] == [boxes[1].limit, boxes[2].limit]
+    assert [outbox.outlets.free_rows(target) for target in (1, 2)] == [boxes[1].gate.limit, boxes[2].gate.limit]
     assert not outbox.outlets
-    boxes[1].close_gate()
+    boxes[1].gate.close()
     assert outbox.outlets.free_rows(1) == 0
     assert outbox.outlets[2] is outbox.outlets[2]
     assert outbox.outlets[2] is not outbox.feedback[2]
-    assert outbox.outlets.free_rows(2) == boxes[2].limit
+    assert outbox.outlets.free_rows(2) == boxes[2].gate.limit
     assert asked == [1, 2, 1, 2, 2]

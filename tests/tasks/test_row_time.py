@@ -15,7 +15,7 @@ from .parts import Does, DoesRich, Numbers, line
 def row_s(running: RunningTopology, component: str) -> float:
     env = running._task_set.tasks.env
     (task,) = env.plan.tasks_of[component]
-    return env.mailboxes[task].row_s
+    return env.mailboxes[task].reader.row_s
 
 
 class Waits(BasicBolt):

@@ -240,7 +240,7 @@ class GroupMachine(RuleBasedStateMachine):
                     may = parcel.targets()
                 else:
                     may = set(self.boxes) if choices is None else {t for i in parcel._rest or () for t in choices[i]}
-                assert not any(self.boxes[target].gate_open for target in may)
+                assert not any(self.boxes[target].gate.is_open for target in may)
 
     @invariant()
     def none_parks_twice(self) -> None:
@@ -248,7 +248,7 @@ class GroupMachine(RuleBasedStateMachine):
             outlet = self.sender.outlets.get(target)  # it is made when it is first used
             assert box.parked <= 1
             assert box.parked == (outlet is not None and outlet.parked)
-            assert not (box.parked and box.gate_open)
+            assert not (box.parked and box.gate.is_open)
             entries = [] if outlet is None else [entry for entry in outlet._ready if isinstance(entry, Waiting)]
             assert len(entries) == len(set(map(id, entries)))
 

@@ -106,7 +106,7 @@ class Exchange:
                 _, quota = split_capacity(capacities[task_id], len(peers))
                 peer_channel.receive_buffers[task_id] = ReceiveBuffer(task_id, mailbox, quota, peer_channel.accepted)
         for task_id, mailbox in mailboxes.items():
-            mailbox.on_long_call = partial(self._long_call_changed, task_id)
+            mailbox.reader.on_long_call = partial(self._long_call_changed, task_id)
         router.handle(PayloadKind.SEGMENTS, self._segments)
         router.handle(PayloadKind.CREDIT, self._credit)
         router.handle(PayloadKind.TASK, self._messages)

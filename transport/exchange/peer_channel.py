@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...actors import Lanes
+from ...actors import Gate
 from ..codec.payloads import PayloadKind, pack_payload
 from ..codec.values import pack_value
 from ..errors import ProtocolError
@@ -121,7 +121,7 @@ class PeerChannel:
     def inbox(self, task_id: int, task: RemoteTask, senders: int) -> RemoteMailbox:
         """The remote mailbox of a task there."""
         own, _ = split_capacity(task.capacity, senders)
-        theirs = Lanes(own, task.high_mark, task.low_mark)  # sizes as in its real mailbox
+        theirs = Gate(own, task.high_mark, task.low_mark)  # sizes as in its real mailbox
         found = self._inboxes[task_id] = RemoteMailbox(
             task_id,
             self._send_queue,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...actors import Lanes, Mailbox, MailboxClosedError
+from ...actors import Gate, Mailbox, MailboxClosedError
 from ...topology import ColumnRows, Segment
 from ..errors import ProtocolError
 from .credit import ReceiverCredit
@@ -31,7 +31,7 @@ class ReceiveBuffer:
         self.credit = ReceiverCredit(quota)
         self._max_quota = self.credit.quota
         self._mailbox = mailbox
-        self._largest = largest_piece(mailbox)
+        self._largest = largest_piece(mailbox.gate)
         self._accepted = accepted
         self._waiting: deque[tuple[Segment, int]] = deque()
         self._parked = False
@@ -39,22 +39,22 @@ class ReceiveBuffer:
     @property
     def row_s(self) -> float:
         """How long the task needs for a row, as in Inbox."""
-        return self._mailbox.row_s
+        return self._mailbox.reader.row_s
 
     @property
     def in_long_call(self) -> bool:
         """Is the task in one long call?"""
-        return self._mailbox.in_long_call
+        return self._mailbox.reader.in_long_call
 
     @property
     def wanted(self) -> int:
-        """How many tuples the task wants in its mailbox (Inbox.limit)."""
-        return self._mailbox.limit
+        """How many tuples the task wants in its mailbox (Inbox.gate.limit)."""
+        return self._mailbox.gate.limit
 
     def next_limit(self) -> int:
         """The limit to send, by the share that the sender has in what the task wants now."""
-        box = self._mailbox
-        self.credit.quota = max(1, self._max_quota * box.limit // box.capacity)
+        gate = self._mailbox.gate
+        self.credit.quota = max(1, self._max_quota * gate.limit // gate.capacity)
         return self.credit.next_limit()
 
     @property
@@ -109,18 +109,19 @@ class ReceiveBuffer:
             self._accepted(self, self.credit.accepted(weight))
 
     def _fits(self, weight: int) -> bool:
-        return self._mailbox.fill + weight <= self._mailbox.capacity
+        gate = self._mailbox.gate
+        return gate.fill + weight <= gate.capacity
 
     def _park(self, weight: int) -> None:
         self._parked = True
         if not self._fits(weight):
-            self._mailbox.close_gate()
+            self._mailbox.gate.close()
         self._mailbox.park(self)
 
 
-def largest_piece(mailbox: Lanes) -> int:
+def largest_piece(gate: Gate) -> int:
     """The heaviest segment that another worker may send: it fits once the mailbox has drained to its low mark."""
-    return mailbox.largest_piece
+    return gate.largest_piece
 
 
 def _weight(segment: Segment, largest: int) -> int:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...actors import MailboxClosedError, ParkedSender
+from ...actors import MailboxClosedError, ParkedSender, ReaderState
 from ...topology import Origin
 from ..codec.payloads import PayloadKind, pack_payload
 from ..link.send_queue import SendQueue
@@ -37,6 +37,32 @@ MOST_BYTES: Final = 80_000
 """The largest frame of several segments: surely within the limits of a receiver for one body (codec/scan.py)."""
 
 
+class RemoteGate:
+    """The gate of a remote mailbox: open while less than a frame waits. `task_capacity`: of the task's mailbox."""
+
+    __slots__ = ("_task_capacity", "is_open", "limit", "max_piece", "piece")
+
+    fill = 0
+    """Always: only `is_open` says whether there is capacity."""
+
+    def __init__(self, max_piece: int, task_capacity: int) -> None:
+        self._task_capacity = task_capacity
+        self.max_piece = max_piece
+        self.is_open = True
+        self.limit = self.piece = 0
+        self.set_limit(FIRST_LIMIT)
+
+    @property
+    def capacity(self) -> int:
+        """The heaviest piece: each fits into the task's mailbox."""
+        return self.max_piece
+
+    def set_limit(self, wanted: int) -> None:
+        """The task wants so many tuples in its mailbox."""
+        self.limit = min(wanted, self._task_capacity)
+        self.piece = max(1, min(self.max_piece, self.limit * self.max_piece // self._task_capacity))
+
+
 class RemoteMailbox:
     """An Inbox for one remote task. `max_piece`: its heaviest segment; `capacity`: of the task's mailbox.
 
@@ -51,14 +77,9 @@ class RemoteMailbox:
         "_queued_bytes",
         "_queued_tuples",
         "_send_queue",
-        "_task_capacity",
         "closed",
-        "gate_open",
-        "in_long_call",
-        "limit",
-        "max_piece",
-        "piece",
-        "row_s",
+        "gate",
+        "reader",
         "sender_credit",
         "task_id",
     )
@@ -74,15 +95,10 @@ class RemoteMailbox:
         counted: Callable[[], None],
     ) -> None:
         self.task_id = task_id
-        self.max_piece = max_piece
         self._posted = posted
         self.sender_credit = SenderCredit()
-        self.row_s = 0.0  # this, `in_long_call` and `limit` arrive with the credit
-        self.in_long_call = False
-        self._task_capacity = capacity
-        self.limit = self.piece = 0
-        self._set_limit(FIRST_LIMIT)
-        self.gate_open = True
+        self.gate = RemoteGate(max_piece, capacity)
+        self.reader = ReaderState()  # arrives with the credit, as the gate's limit does
         self.closed = False
         self._send_queue = send_queue
         self._counted = counted
@@ -94,19 +110,9 @@ class RemoteMailbox:
     # -- for senders -------------------------------------------------------------------------------------------------
 
     @property
-    def capacity(self) -> int:
-        """The heaviest piece: each fits into the task's mailbox."""
-        return self.max_piece
-
-    @property
-    def fill(self) -> int:
-        """Always 0: only the gate says whether there is capacity."""
-        return 0
-
-    @property
     def is_high(self) -> bool:
         """Does it wait for credit with segments to send?"""
-        return not self.gate_open or (bool(self._queue) and not self.sender_credit.has_credit)
+        return not self.gate.is_open or (bool(self._queue) and not self.sender_credit.has_credit)
 
     def pack(self, origin: Origin, items: Any, anchors: Any) -> list[tuple[PackedItems, Any]]:
         """Encode items and their anchors, in pieces. UnsendableError with the `offset` of the first bad row."""
@@ -114,7 +120,7 @@ class RemoteMailbox:
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Take a segment (of packed items) if the gate is open."""
-        if not self.gate_open:
+        if not self.gate.is_open:
             return False
         self._add(item, weight)
         return True
@@ -155,11 +161,11 @@ class RemoteMailbox:
 
         `in_long_call`: is the task in one long call?
         """
-        self.row_s = row_s
-        self.in_long_call = in_long_call
-        self._set_limit(wanted)
-        if not self.gate_open and not self.closed and not self._is_full():
-            self.gate_open = True
+        self.reader.row_s = row_s
+        self.reader.in_long_call = in_long_call
+        self.gate.set_limit(wanted)
+        if not self.gate.is_open and not self.closed and not self._is_full():
+            self.gate.is_open = True
             self._pull()
         self.sender_credit.grant(limit)
         if self._queue and self.sender_credit.has_credit:
@@ -169,12 +175,12 @@ class RemoteMailbox:
         """The worker is a new incarnation: keep the segments for it, and wait for its first CREDIT."""
         self._send_queue = send_queue
         self.sender_credit.restart()
-        self.in_long_call = False
+        self.reader.in_long_call = False
 
     def close(self) -> None:
         """Send nothing any more: drop what waits."""
         self.closed = True
-        self.gate_open = False
+        self.gate.is_open = False
         self._queue.clear()
         self._queued_bytes = self._queued_tuples = 0
         while self._parked:
@@ -187,7 +193,7 @@ class RemoteMailbox:
             return None
         parts: list[bytes] = []
         tuples = size = 0
-        while queue and size < FRAME_BYTES and tuples < self.limit:
+        while queue and size < FRAME_BYTES and tuples < self.gate.limit:
             weight, packed = queue[0]
             if parts and size + len(packed) > MOST_BYTES:
                 break  # a large segment goes alone
@@ -199,7 +205,7 @@ class RemoteMailbox:
         self._queued_tuples -= tuples
         self.sender_credit.spend(tuples)
         if not self._is_full():
-            self.gate_open = True
+            self.gate.is_open = True
             self._pull()
         return pack_payload(PayloadKind.SEGMENTS, self.task_id, segments_body(parts))
 
@@ -212,16 +218,12 @@ class RemoteMailbox:
         self._queued_tuples += weight
         self._counted()
         if self._is_full():
-            self.gate_open = False
+            self.gate.is_open = False
         if self.sender_credit.has_credit:
             self._send_queue.ready(self)
 
     def _is_full(self) -> bool:
-        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.limit
-
-    def _set_limit(self, wanted: int) -> None:
-        self.limit = min(wanted, self._task_capacity)
-        self.piece = max(1, min(self.max_piece, self.limit * self.max_piece // self._task_capacity))
+        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.gate.limit
 
     def _pull(self) -> None:
         parked = self._parked

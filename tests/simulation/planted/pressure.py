@@ -132,14 +132,14 @@ def a_mailbox_limit_ignores_execution_time() -> Iterator[None]:
 @contextlib.contextmanager
 def only_one_parked_sender_is_woken() -> Iterator[None]:
     """A lost wake-up."""
-    real = Lanes._pull
+    real = Lanes._open
 
-    def pull(self: Lanes) -> None:
+    def open_gate(self: Lanes) -> None:
         while len(self._parked) > 1:
             self._parked.pop()
         real(self)
 
-    with replaced(Lanes, "_pull", pull):
+    with replaced(Lanes, "_open", open_gate):
         yield
 
 

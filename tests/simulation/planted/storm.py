@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiostorm.acker import AckerActor, Acks, IdSource, Ledger, Pending, Verdict
-from aiostorm.actors import Lanes
+from aiostorm.actors import Gate, Lanes
 from aiostorm.cluster import RunningTopology
 from aiostorm.runtime import LoopClock
 from aiostorm.tasks.detaching import Detacher
@@ -270,25 +270,25 @@ def one_of_ten_thousand_acks_is_dropped(original: Any) -> Any:
 # -- mailboxes, time, steering -----------------------------------------------------------------------------------------
 
 
-@bug(Lanes, "_pull")
+@bug(Lanes, "_open")
 def only_one_parked_sender_is_woken(original: Any) -> Any:
     """A lost wake-up: the others wait for ever, if the mailbox is not filled again."""
 
-    def pull(self: Lanes) -> None:
+    def open_gate(self: Lanes) -> None:
         while len(self._parked) > 1:
             self._parked.pop()
         original(self)
 
-    return pull
+    return open_gate
 
 
-@bug(Lanes, "_accept_last")
+@bug(Gate, "accept_last")
 def the_gate_closes_one_piece_late(original: Any) -> Any:
     """What comes above the high mark is let in, and so is the next."""
 
-    def accept_last(self: Lanes, fill: int, weight: int) -> None:
+    def accept_last(self: Gate, fill: int, weight: int) -> None:
         if fill > self.capacity:
-            self.gate_open = False
+            self.is_open = False
 
     return accept_last
 

@@ -126,13 +126,15 @@ class Watch:
         """Is all as it should be?"""
         now_s = self.world.now_s
         for task, box in self.task_set.tasks.mailboxes.items():
-            if box.fill > box.capacity:
+            if box.gate.fill > box.gate.capacity:
                 component = next(bolt.task.component for bolt in self.bolts if bolt.task.task_id == task)
                 if component not in self.scene.overfilled:
-                    self.world.problem(f"the mailbox of {component}[{task}] holds {box.fill} of {box.capacity}")
+                    self.world.problem(
+                        f"the mailbox of {component}[{task}] holds {box.gate.fill} of {box.gate.capacity}"
+                    )
         for bolt in self.bolts:
             self._look_at_mailbox(bolt, now_s)
-            works = bool(bolt.turns.working or bolt.taken.segments or bolt.box.fill)
+            works = bool(bolt.turns.working or bolt.taken.segments or bolt.box.gate.fill)
             if works:
                 self.scene.progress_s[bolt.task.component] = now_s
             rested_s = self.rested_s.setdefault(bolt.task.task_id, now_s)
@@ -153,7 +155,7 @@ class Watch:
         self.throttled = self.throttled or view.state == "THROTTLED"
 
     def _look_at_mailbox(self, bolt: BoltTask, now_s: float) -> None:
-        component, fill, target_s = bolt.task.component, bolt.box.fill, self.settings.target_s
+        component, fill, target_s = bolt.task.component, bolt.box.gate.fill, self.settings.target_s
         before, self.held[bolt.task.task_id] = self.held.get(bolt.task.task_id, fill), fill
         load = self.scene.loads.get(component)
         if not target_s or load is None or bolt.task.index not in load.slow or component in self.scene.overfilled:
@@ -239,7 +241,7 @@ class Watch:
             tasks = [bolt for bolt in self.bolts if bolt.task.component in self.feeds[component]]
             flagged = [bolt for bolt in tasks if bolt.sampling.sampler.flagged]
             shares = [self._fill(bolt) for bolt in flagged]
-            large = all(bolt.box.limit >= 20 for bolt in flagged)  # of few, a fill is chance
+            large = all(bolt.box.gate.limit >= 20 for bolt in flagged)  # of few, a fill is chance
             observed.append((min(shares), max(shares)) if shares and large else None)
             if not unharmed or len(observed) < 3 * LOOKS + 1 or None in observed:
                 continue
@@ -281,4 +283,4 @@ class Watch:
 
 
 def _share(bolt: BoltTask) -> float:
-    return (bolt.box.fill + bolt.taken.rows) / bolt.box.limit
+    return (bolt.box.gate.fill + bolt.taken.rows) / bolt.box.gate.limit

@@ -77,7 +77,9 @@ class RouterWatch:
         program = self._program
         box = program.task_set.tasks.mailboxes[target]
         peer_channels = program.exchange._peer_channels.values()
-        held = box.fill + sum(peer_channel.receive_buffers[target].credit.buffered for peer_channel in peer_channels)
+        held = box.gate.fill + sum(
+            peer_channel.receive_buffers[target].credit.buffered for peer_channel in peer_channels
+        )
         frames = sum(self.largest.get((peer_channel.peer, target), 0) for peer_channel in peer_channels)
         capacity = program.work.capacity
         if held > capacity + frames and target not in program.work.overfilled and program.process.alive:
@@ -185,20 +187,20 @@ class Watched:
     def remains(self, *, rows: bool) -> Iterator[str]:
         """What a worker at rest should not have any more. `rows`: of ledgers, too."""
         for task_id, box in self.task_set.tasks.mailboxes.items():
-            if box.fill or box.has_data or box.has_control or box.parked:
-                yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.fill} tuples"
-            if not box.gate_open:
+            if box.gate.fill or box.has_data or box.has_control or box.parked:
+                yield f"task {task_id} of {self.name} is at rest, and its mailbox holds {box.gate.fill} tuples"
+            if not box.gate.is_open:
                 yield f"task {task_id} of {self.name} is at rest, and the gate of its mailbox is closed"
         for peer_channel in self.exchange._peer_channels.values():
             for receive_buffers in peer_channel.receive_buffers.values():
                 if buffered := receive_buffers.credit.buffered:
                     yield f"{self.name} is at rest, and holds {buffered} tuples of {peer_channel.peer}"
             for task_id, inbox in peer_channel._inboxes.items():
-                if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate_open:
+                if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate.is_open:
                     yield f"{self.name} is at rest, and something waits for task {task_id} of {peer_channel.peer}"
         for cell in self.system.cells if rows else ():
-            if isinstance(cell._actor, AckerActor) and len(cell._actor.ledger):
-                yield f"{self.name} is at rest, and a ledger has {len(cell._actor.ledger)} rows"
+            if isinstance(cell.supervision.actor, AckerActor) and len(cell.supervision.actor.ledger):
+                yield f"{self.name} is at rest, and a ledger has {len(cell.supervision.actor.ledger)} rows"
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

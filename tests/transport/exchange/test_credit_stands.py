@@ -15,23 +15,23 @@ async def test_a_long_call_is_reported_at_once_and_again_to_each_incarnation() -
     run_all(a, b)
     inbox, box = a.exchange.inboxes[3], b.mailboxes[3]
     for in_long_call in (True, False, True):
-        box.set_in_long_call(in_long_call)
-        box.set_in_long_call(in_long_call)
+        box.reader.set_in_long_call(in_long_call)
+        box.reader.set_in_long_call(in_long_call)
         assert b.router.send("a")
         assert not b.router.send("a"), "once for each change"
         run_all(a, b)
-        assert inbox.in_long_call is in_long_call
-        assert not a.exchange.inboxes[4].in_long_call
+        assert inbox.reader.in_long_call is in_long_call
+        assert not a.exchange.inboxes[4].reader.in_long_call
     again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
     run_all(a, again)
-    assert not inbox.in_long_call, "the next incarnation has not reported yet"
-    again.mailboxes[3].set_in_long_call(True)
+    assert not inbox.reader.in_long_call, "the next incarnation has not reported yet"
+    again.mailboxes[3].reader.set_in_long_call(True)
     again.exchange.begin()
     run_all(a, again)
-    assert inbox.in_long_call
-    again.mailboxes[3].set_in_long_call(False)
+    assert inbox.reader.in_long_call
+    again.mailboxes[3].reader.set_in_long_call(False)
     run_all(a, again)
-    assert not inbox.in_long_call
+    assert not inbox.reader.in_long_call
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ async def test_a_malformed_credit_is_refused(credit: tuple[int, ...]) -> None:
     run_all(a, b)
     with pytest.raises(ProtocolError):
         a.exchange._peer_channels["b"].on_credit(credit)
-    assert not a.exchange.inboxes[3].in_long_call
+    assert not a.exchange.inboxes[3].reader.in_long_call

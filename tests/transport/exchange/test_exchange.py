@@ -154,7 +154,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     for _ in range(500):
         slow.send(1)
     run_all(a, b)
-    held = b.mailboxes[3].fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
+    held = b.mailboxes[3].gate.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
     assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
     assert slow.parked
     assert slow.inbox.is_high
@@ -175,15 +175,15 @@ async def test_the_time_for_a_row_is_sent_with_the_credit(row_s: float, sent_s: 
     a, b = pair()
     a.exchange.begin(), b.exchange.begin()
     run_all(a, b)
-    assert a.exchange.inboxes[3].row_s == 0.0
+    assert a.exchange.inboxes[3].reader.row_s == 0.0
     sender = Sender(a, 1, 3)
     for _ in range(CAPACITY):
         sender.send(1)
-        b.mailboxes[3].row_s = row_s
+        b.mailboxes[3].reader.row_s = row_s
         run_all(a, b)
         numbers_of(b.mailboxes[3])
-    assert a.exchange.inboxes[3].row_s == sent_s
-    assert a.exchange.inboxes[4].row_s == 0.0
+    assert a.exchange.inboxes[3].reader.row_s == sent_s
+    assert a.exchange.inboxes[4].reader.row_s == 0.0
 
 
 async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> None:
@@ -191,10 +191,10 @@ async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> Non
     box = b.mailboxes[3]
     a.exchange.begin(), b.exchange.begin()
     sender = Sender(a, 1, 3)
-    assert sender.inbox.limit == 64, "few, as long as it has said nothing"
+    assert sender.inbox.gate.limit == 64, "few, as long as it has said nothing"
     run_all(a, b)
-    assert sender.inbox.limit == box.limit == box.capacity
-    for limit in (16, 100, box.capacity, 32):
+    assert sender.inbox.gate.limit == box.gate.limit == box.gate.capacity
+    for limit in (16, 100, box.gate.capacity, 32):
         box.set_limit(limit)
         while not sender.parked:
             sender.send(1)
@@ -206,8 +206,11 @@ async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> Non
             run_all(a, b)
         while not sender.parked:
             sender.send(1)
-        assert (sender.inbox.limit, sender.inbox.piece) == (limit, limit * sender.inbox.max_piece // 1024)
-        held = box.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
+        assert (sender.inbox.gate.limit, sender.inbox.gate.piece) == (
+            limit,
+            limit * sender.inbox.gate.max_piece // 1024,
+        )
+        held = box.gate.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
         assert held <= 2.2 * limit
         assert sender.inbox._queued_tuples <= limit
 
@@ -243,13 +246,13 @@ def test_all_comes_once_in_order_whatever_the_pace(
         for task, worker in of.items():
             steps.append(lambda t=task, w=worker: _read(w.mailboxes[t], got[t]))
         for route, count in plan:
-            for _ in range(min(count, senders[route].inbox.max_piece)):
+            for _ in range(min(count, senders[route].inbox.gate.max_piece)):
                 senders[route].send(1)
             for _ in range(chance.randrange(4)):
                 chance.choice(steps)()
             for task, worker in of.items():
-                held = worker.mailboxes[task].fill + sum(t.credit.buffered for t in _receive_buffers(worker, task))
-                assert held <= capacity + max(capacity, senders[route].inbox.max_piece)
+                held = worker.mailboxes[task].gate.fill + sum(t.credit.buffered for t in _receive_buffers(worker, task))
+                assert held <= capacity + max(capacity, senders[route].inbox.gate.max_piece)
         for _ in range(20_000):
             if not any(step() for step in steps) and a.exchange.is_idle and b.exchange.is_idle:
                 break
@@ -372,7 +375,7 @@ async def test_buffered_tuples_of_an_incarnation_reduce_the_credit_of_the_next()
     for _ in range(300):
         sender.send(1)
     run_all(again, b)
-    assert b.mailboxes[3].fill + _receive_buffers(b, 3)[0].credit.buffered <= 2 * CAPACITY
+    assert b.mailboxes[3].gate.fill + _receive_buffers(b, 3)[0].credit.buffered <= 2 * CAPACITY
 
 
 async def test_buffered_tuples_of_an_incarnation_are_not_counted_as_the_next_ones() -> None:

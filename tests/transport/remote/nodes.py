@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from aiostorm.actors import Actor, ActorSystem, Ref, Terminated
+from aiostorm.actors import Actor, ActorSystem, Ref, RestartPolicy, Terminated
 from aiostorm.transport import LinkTimings, Node
 
 from ..parts import MemoryNetwork, SeededRng
@@ -40,9 +40,9 @@ class NodeProcess:
     async def end(self) -> None:
         await self._stack.aclose()
 
-    def spawn(self, actor: Actor | Callable[[], Actor], name: str) -> Ref:
+    def spawn(self, actor: Actor | Callable[[], Actor], name: str, policy: RestartPolicy | None = None) -> Ref:
         """An actor that others may use."""
-        ref = self.system.spawn(actor, name)
+        ref = self.system.spawn(actor, name, policy=policy)
         self.node.offer(name, ref)
         return ref
 

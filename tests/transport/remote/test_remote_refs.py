@@ -75,8 +75,7 @@ async def test_messages_of_one_sender_stay_in_order_whatever_the_network_does(si
 
 async def test_an_actor_that_fails_answers_with_the_error_and_continues(sim_clock: SimClock) -> None:
     async with two() as (a, b):
-        b.system.policy = RestartPolicy(backoff_s=(0.0,))
-        b.spawn(Echo, "echo")
+        b.spawn(Echo, "echo", policy=RestartPolicy(backoff_s=(0.0,)))
         ref = a.node.ref("b", "echo")
         with pytest.raises(
             AskFailedError, match="//b/echo failed to answer the question: ValueError: as it was asked to"
