@@ -42,9 +42,15 @@ settings.register_profile("again", settings.get_profile("aiostorm"), max_example
 settings.load_profile(os.environ.get("AIOSTORM_EXAMPLES", "aiostorm"))
 
 
+NOT_SLOW = "not slow"
+"""What addopts in pyproject.toml has for -m."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Markers of the guards."""
+    """Markers of the guards; and a test that is named runs also if it is slow."""
     config.addinivalue_line("markers", "blocks_loop: blocks the event loop in real time, on purpose")
+    if config.option.markexpr == NOT_SLOW and any("::" in argument for argument in config.option.file_or_dir):
+        config.option.markexpr = ""
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,5 +1,5 @@
 # The newest Python, with the newest dependencies: the tests of what depends on the interpreter and takes little time. (No
-# real sockets and processes, nothing slow, and not what is about the checkout: those run once, by the README's command.)
+# real sockets and processes, nothing slow, and not what is about the checkout: those run once, in the stages tests and slow.)
 source "$(dirname "$0")/../lib.sh"
 python=$(python_for 3.13)
 if [[ -z $python ]]; then

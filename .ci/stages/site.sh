@@ -3,4 +3,4 @@ source "$(dirname "$0")/../lib.sh"
 copy site
 cd "$WORK/site"
 python3 -m uv sync --quiet --no-default-groups --group test --group docs
-AIOSTORM_DOCS=required bounded 200 .venv/bin/python -m pytest -q tests/docs/test_site.py
+AIOSTORM_DOCS=required bounded 200 .venv/bin/python -m pytest -q -m '' tests/docs/test_site.py

@@ -1,7 +1,7 @@
 # Built as a release is: the sdist, then the wheel from the sdist. Its tests run where there is no checkout, on Python 3.12
 # (or the one that is here) with the oldest dependencies that pyproject.toml allows; without the slow ones, which look for
-# planted bugs seed after seed, and without the simulation, which has a stage of its own: they run once, by the README's
-# command. A quarter of the examples that properties are tried with (AIOSTORM_EXAMPLES, see tests/conftest.py).
+# planted bugs seed after seed, and without the simulation, which has a stage of its own: they run once, in the stages slow
+# and tests. A quarter of the examples that properties are tried with (AIOSTORM_EXAMPLES, see tests/conftest.py).
 source "$(dirname "$0")/../lib.sh"
 copy release
 (cd "$WORK/release" && python3 -m uv build --quiet --out-dir "$WORK/dist")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from .source import ROOT, files, read
+from .source import ROOT, files, pyproject, read
 
 
 def test_every_stage_is_run_and_says_what_it_is():
@@ -22,6 +23,25 @@ def test_every_stage_is_run_and_says_what_it_is():
     for name in scripts:
         assert read(name).startswith("# "), f"{name}: its first line says what it checks"
         assert 'source "$(dirname "$0")/../lib.sh"' in read(name), f"{name}: lib.sh ends it at the first failure"
+
+
+def test_every_slow_test_and_every_test_with_spark_runs_in_one_stage():
+    """The README's command leaves out the slow tests, and skips those with Spark: they have stages of their own."""
+    addopts = pyproject()["tool"]["pytest"]["ini_options"]["addopts"]
+    [readme] = [word.removeprefix("-m=") for word in addopts if word.startswith("-m")]
+    selected = {"tests": f"{readme} and not spark"}
+    for stage in ("slow", "spark"):
+        [selected[stage]] = re.findall(r"pytest -q -m '?([a-z ]+)'?$", read(f".ci/stages/{stage}.sh"), re.MULTILINE)
+    for slow, spark in itertools.product((False, True), repeat=2):
+        marks = [mark for mark, is_set in (("slow", slow), ("spark", spark)) if is_set]
+        runs = [stage for stage, expression in selected.items() if selects(expression, marks)]
+        assert len(runs) == 1, f"marked {marks}: run by {runs or 'no stage'}"
+
+
+def selects(expression: str, marks: list[str]) -> bool:
+    """As pytest's -m, for "a and not b"."""
+    terms = expression.split(" and ")
+    return all((term.removeprefix("not ") in marks) is not term.startswith("not ") for term in terms)
 
 
 def bounded(*words: str) -> subprocess.CompletedProcess[str]:
