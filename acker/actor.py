@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..actors import Actor, Timer
+from ..actors import Actor, Inbox, Timer
 from .ledger import Ledger, Verdict
 
 EXPIRY_STEPS: Final = 20
@@ -68,10 +68,10 @@ class Verdicts:
 
 
 class AckerActor(Actor):
-    """A task of the component `__acker`. `deliver(spout_task, verdicts)` must not wait."""
+    """A task of the component `__acker`. `inbox_of(spout_task)` gives the inbox of a spout task."""
 
-    def __init__(self, timeout_s: float | None, deliver: Callable[[int, Verdicts], None]) -> None:
-        self._deliver = deliver
+    def __init__(self, timeout_s: float | None, inbox_of: Callable[[int], Inbox]) -> None:
+        self._inbox_of = inbox_of
         self._timer: Timer | None = None
         self.ledger = Ledger(timeout_s)
 
@@ -128,4 +128,4 @@ class AckerActor(Actor):
         for owner, verdict in out:
             by_owner.setdefault(owner, []).append(verdict)
         for owner, verdicts in by_owner.items():
-            self._deliver(owner, Verdicts(verdicts))
+            self._inbox_of(owner).post(Verdicts(verdicts))

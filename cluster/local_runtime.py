@@ -112,7 +112,6 @@ class LocalRuntime:
             name,
             topology,
             config,
-            on_idle=lambda: self._idle.notify(),
             gave_up=gave_up,
             mailbox_wrapper=mailbox_wrapper,
             hosting=hosting,
@@ -120,6 +119,7 @@ class LocalRuntime:
         self.task_set = TaskSet(system, tasks, gave_up=gave_up)
         monotonic = system.clock.monotonic
         self._idle = IdleDetector(tasks.spouts, tasks.bolts, tasks.ackers, monotonic, self._exchange_is_idle)
+        tasks.env.on_idle = self._idle.notify
         self._stalls = StallReports(name, self._stall_limits_s())
         self.reports = LocalReports(tasks, self._stalls)
 

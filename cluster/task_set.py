@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from ..acker import AckerActor, Verdicts
+from ..acker import AckerActor
 from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Inbox, Mailbox, Ref, RestartPolicy, restart
 from ..tasks import TaskActor, WorkerResources
 from ..topology import ACKER_COMPONENT, Config
@@ -62,7 +62,7 @@ class TaskSet:
             return
         timeout_s = self._config.message_timeout_s if self._config.enable_message_timeouts else None
         for task_id in tasks.acker_ids:
-            self._acker_actors.append(AckerActor(timeout_s, self._delivery(task_id)))
+            self._acker_actors.append(AckerActor(timeout_s, self._spout_inboxes(task_id)))
             self._spawn(ACKER_COMPONENT, task_id, self._acker_actors[-1], self._config)
         if tasks.master is not None:
             self._spawn("topology_master", tasks.plan.master, tasks.master, self._config)
@@ -131,7 +131,7 @@ class TaskSet:
             actor, f"{component}[{task_id}]", policy=_policy(config), mailbox=self.tasks.mailboxes[task_id]
         )
 
-    def _delivery(self, acker: int) -> Callable[[int, Verdicts], None]:
+    def _spout_inboxes(self, acker: int) -> Callable[[int], Inbox]:
         tasks = self.tasks
         spouts = {task_id for spec in tasks.topology.spouts for task_id in tasks.plan.tasks_of[spec.id]}
 
@@ -141,7 +141,7 @@ class TaskSet:
                 raise KeyError(spout_task)
             return tasks.env.mailbox_of(acker, spout_task)
 
-        return lambda spout_task, verdicts: inbox(spout_task).post(verdicts)
+        return inbox
 
     async def _stop(self, refs: Sequence[Ref]) -> None:
         for ref in refs:

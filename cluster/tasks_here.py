@@ -126,7 +126,6 @@ def make_tasks(
     topology: Topology,
     config: Config,
     *,
-    on_idle: Callable[[], None],
     gave_up: Callable[[str, BaseException], None],
     mailbox_wrapper: MailboxWrapper = direct,
     hosting: Hosting | None = None,
@@ -151,7 +150,6 @@ def make_tasks(
         same_machine=None if hosting is None else hosting.near(),
         acker_ids=plan.tasks_of.get(ACKER_COMPONENT, ()),
         mailbox_wrapper=mailbox_wrapper,
-        on_idle=on_idle,
     )
     found = TasksHere(env, configs, hosting)
     if hosting is not None:
@@ -200,7 +198,7 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         origin_of=origins(env.topology, env.plan),
         codec=TASK_MESSAGES,
         on_lost=tasks.worker_died,
-        on_idle=env.on_idle,
+        on_idle=lambda: env.on_idle(),  # it is set later
     )
     env.remote, env.reaches = exchange.inboxes, exchange.is_open
 

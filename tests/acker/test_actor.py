@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +25,10 @@ class Spouts:
         self.verdicts: list[tuple[int, str, int]] = []  # owner, kind, root
         self.at_s: dict[int, float] = {}
 
+    def inbox_of(self, owner: int) -> Any:
+        """The inbox of a spout task."""
+        return SimpleNamespace(post=partial(self.deliver, owner))
+
     def deliver(self, owner: int, verdicts: Verdicts) -> None:
         for verdict in verdicts.verdicts:
             self.verdicts.append((owner, verdict.kind.name, verdict.root))
@@ -30,7 +36,7 @@ class Spouts:
 
 
 def acker_in(system: ActorSystem, spouts: Spouts, timeout_s: float | None) -> tuple[Ref, AckerActor]:
-    actor = AckerActor(timeout_s, spouts.deliver)
+    actor = AckerActor(timeout_s, spouts.inbox_of)
     return system.spawn(actor, "acker"), actor
 
 
@@ -43,7 +49,7 @@ async def test_verdicts_go_to_their_owners_in_order_one_message_each() -> None:
         spouts.deliver(owner, verdicts)
 
     async with ActorSystem() as system:
-        actor = AckerActor(30.0, deliver)
+        actor = AckerActor(30.0, lambda owner: cast(Any, SimpleNamespace(post=partial(deliver, owner))))
         system.spawn(actor)
         await asyncio.sleep(0)
         actor.mailbox.post(Init(1, [(11, 5), (12, 6)]))

@@ -42,7 +42,6 @@ class Hosted:
             "hosted",
             topology,
             config,
-            on_idle=lambda: None,
             gave_up=self._gave_up,
             hosting=Hosting(self.router.name, placement, self.router),
         )

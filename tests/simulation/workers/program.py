@@ -270,7 +270,6 @@ class Program(Watched):
                 "spread",
                 work.topology,
                 work.config,
-                on_idle=lambda: None,
                 gave_up=self._gave_up,
                 hosting=Hosting(self.name, work.placement, router),
             )
