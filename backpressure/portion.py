@@ -18,6 +18,8 @@ from typing import Final
 
 FIRST: Final = 16
 """Rows of the first turn."""
+NEVER: Final = 1 << 60
+"""More rows than any turn has."""
 
 
 class Portion:
@@ -35,6 +37,11 @@ class Portion:
     def is_whole(self) -> bool:
         """Is it as large as it can be?"""
         return self.rows == self._most
+
+    @property
+    def grows_from(self) -> int:
+        """A turn of fewer rows that was not delayed changes nothing."""
+        return NEVER if self.rows == self._most else (self.rows + 1) // 2
 
     def sent(self, rows: int, delayed_s: float) -> None:
         """The output of a turn of `rows` rows was delayed for `delayed_s`."""

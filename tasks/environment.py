@@ -5,8 +5,9 @@ A task receives everything from outside through its environment, so a test or an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from ..acker import IdSource
@@ -26,10 +27,14 @@ from ..topology import (
     TaskSpec,
     Topology,
     TopologyError,
+    component_config,
 )
-from .emit.emit_buffer import Direct, OutStream, Route
+from ..windows import RowTime, StreamClock
+from .emit.following import Following, TimedSplit, TimeReader
+from .emit.out_streams import Direct, OutStream, Route
 from .emit.outbox import Outbox
 from .emit.waiting import Group
+from .emit.watermarks import WatermarkEmitter
 from .exits import Exits
 from .reports import ErrorLog, describe
 
@@ -146,6 +151,36 @@ class Environment:
                 routes.append(Route(grouping, origin.bare, outlets, group))
             streams[name] = OutStream(origin, routes)
         return streams
+
+    def following(self, task: TaskSpec, streams: Iterable[OutStream], watermarks: WatermarkEmitter) -> Following | None:
+        """The timestamps that a task reads in what it emits, for its consumers; None: it reads none."""
+        flow = self.plan.time
+        if task.component in flow.sends_watermarks or task.component not in flow.sends_time:
+            return None
+        clocks: dict[str, StreamClock] = {}
+        readers: dict[OutStream, list[TimeReader]] = {}
+        for stream in streams:
+            source = StreamId(task.component, stream.origin.stream)
+            for subscription, route in zip_longest(self.topology.consumers_of(source), stream.routes):
+                name = subscription.consumer
+                row_time: RowTime | None = self.topology.components[name].time.follow
+                if row_time is None or (source, name) in self.plan.feedback:
+                    continue
+                if name not in clocks:
+                    config = component_config(self.config, self.topology.components[name].config)
+                    clocks[name] = row_time.clock(config, exact=name in flow.sends_time)
+                known = readers.setdefault(stream, [])
+                reader = next((reader for reader in known if reader.clock is clocks[name]), None)
+                if reader is None:
+                    reader = TimeReader(clocks[name], row_time.timestamp, stream.origin)
+                    known.append(reader)
+                if reader.uses_function and not stream.direct:
+                    route.split, route.only = TimedSplit(route.split, reader), None
+        if not clocks:
+            return None
+        watermarks.clocks = {consumer: clock for name, clock in clocks.items() for consumer in self.plan.tasks_of[name]}
+        tasks = {clock: self.plan.tasks_of[name] for name, clock in clocks.items()}
+        return Following(readers, tasks, watermarks, lambda: int(self.clock.monotonic() * 1000))
 
     def watermark_receivers(self, component: str) -> Sequence[int]:
         """The tasks that a component's watermarks go to, on the same outlets as its rows."""

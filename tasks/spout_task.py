@@ -261,7 +261,7 @@ class SpoutTask(TaskActor):
                 self.suspended_since_s = None
                 self._send()
                 rows, emitted_before = counters.emitted - emitted_before, counters.emitted
-                if self.outbox.blocked or not portions.whole:
+                if self.outbox.blocked or rows >= portions.notable:
                     portions.sent(rows)
                 if self._collector.trees.settled_at_once:
                     await self._outcomes.settle_at_once()
@@ -313,7 +313,7 @@ class SpoutTask(TaskActor):
         """Replays, then `next_tuple` again and again. Was anything emitted? `so_far`: already emitted in this turn."""
         collector, pacer = self._collector, self.pace.pacer
         begun, begun_at_s = collector.emitted - so_far, pacer.wait_s
-        most = (self.portions.whole or self.portions.next()[0]) - so_far
+        most = (self.portions.known or self.portions.next()[0]) - so_far
         if self.pace.wait_us:
             most = min(most, pacer.turn())
         replayed = self._replay(most)

@@ -26,11 +26,10 @@ from ..topology import (
 )
 from .emit.ack_batch import AckBatch
 from .emit.checking import check_rows
-from .emit.emit_buffer import OutStreams
 from .emit.emitter import Emitter
-from .emit.following import follow
+from .emit.out_streams import OutStreams
 from .emit.outbox import Outbox
-from .emit.stamping import StampingEmitter
+from .emit.stamping import Stamps
 from .emit.watermarks import WatermarkEmitter
 from .environment import Environment
 from .hints import hint
@@ -75,15 +74,12 @@ class TaskActor(Actor):
         self.outbox = Outbox(self._on_unblock, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
         self.acks = AckBatch(env.ackers(task))
         streams = OutStreams(self.name, env.out_streams(task, spec, config, self.outbox))
-        self.emitter = (StampingEmitter if env.plan.time.stamped else Emitter)(
-            streams, ids, self.acks, self.counters, self._refused, spread=bool(env.remote)
+        stamps = Stamps(lambda: int(env.clock.now() * 1000)) if env.plan.time.stamped else None
+        self.emitter = Emitter(
+            streams, ids, self.acks, self.counters, self._refused, stamps=stamps, spread=bool(env.remote)
         )
         if env.config.testing_always_try_serialize:
             check_rows(self.emitter)
-        self.stamps: StampingEmitter | None = None
-        if isinstance(self.emitter, StampingEmitter):
-            self.stamps = self.emitter
-            self.stamps.begin(lambda: int(env.clock.now() * 1000))
         self.watermarks = self.emitter.watermarks = WatermarkEmitter(
             self.name,
             Origin(task.component, task.task_id, WATERMARK_STREAM, WATERMARK_FIELDS),
@@ -91,8 +87,8 @@ class TaskActor(Actor):
             env.watermark_receivers(task.component),
             declared=spec.time.emits_watermarks,
         )
-        self.emitter.following = follow(env, task, self.emitter.streams.values(), self.watermarks)
-        self.user = UserCode(self)
+        self.emitter.following = env.following(task, streams.values(), self.watermarks)
+        self.user = UserCode(env, task, spec, config, self.emitter, self.counters, self.report)
 
     # -- read by the cluster -----------------------------------------------------------------------------------------
 
@@ -133,6 +129,10 @@ class TaskActor(Actor):
         """Set `ready`, once."""
         if not self.ready.done():
             self.ready.set_result(None)
+
+    def use_config(self, config: Config) -> None:
+        """Other settings, for what reads them at each use."""
+        self.config = self.user.config = config
 
     def report(self, where: str, error: BaseException, tup: object | None = None) -> None:
         """Report an error in user code."""

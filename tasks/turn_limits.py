@@ -7,9 +7,10 @@
 
 1. Rows in a turn wait as rows in the mailbox do, so a turn takes as many rows as fit into its time. A bolt that takes
    batches gets the largest that there are.
-2. A slow task is measured once a turn, a fast one once in MEASURE_S of its work. Between two measurements the task adds
+2. A turn that sends a small part of its portion, and is not held up, changes nothing, and nothing is called for it.
+3. A slow task is measured once a turn, a fast one once in MEASURE_S of its work. Between two measurements the task adds
    up what its turns do, and nothing is called here.
-3. A task whose targets block it sends less in a turn. This holds for spout tasks, too.
+4. A task whose targets block it sends less in a turn. This holds for spout tasks, too.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ PARKED: Final = 0.25
 class Portions:
     """The portions of one task. `most` rows in a turn; `target_s`: seconds of work in a mailbox, 0 for no bound.
 
-    `whole`: if not 0, no turn is held up and each may have this many rows. Then nothing has to be computed: a task
-    calls `next` only where this is 0, and `sent` only there or when it is held up.
+    `known`: if not 0, no turn is held up and the next may have this many rows. Then nothing has to be computed: a task
+    calls `next` only where this is 0, and `sent` only after a turn of at least `notable` rows or when it is held up.
     """
 
-    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "whole")
+    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "known", "notable")
 
     def __init__(self, outbox: Outbox, stopwatch: Callable[[], float], most: int, target_s: float) -> None:
         self._outbox = outbox
@@ -45,12 +46,12 @@ class Portions:
         self._at_s = -1.0  # since when it is held up; below 0: it is not
         self._held_s = 0.0
         self._rows = 0
-        self.whole = 0
+        self.known = self.notable = 0
 
     def aim(self, target_s: float) -> None:
         """Set another target."""
         self._portion.aim(target_s * PARKED)
-        self.whole = 0
+        self.known = self.notable = 0
 
     @property
     def held_s(self) -> float:
@@ -59,7 +60,7 @@ class Portions:
 
     def sent(self, rows: int) -> bool:
         """A turn is over and its output was sent; `rows`: the rows of the turn. Is the task held up?"""
-        self.whole = 0
+        self.known = self.notable = 0
         self._rows += rows
         if self._outbox.blocked and self._at_s < 0.0:
             self._at_s = self._stopwatch()
@@ -79,14 +80,16 @@ class Portions:
             portion.sent(self._rows, held_s)
         self._held_s = 0.0
         self._rows = 0
-        self.whole = portion.rows if portion.is_whole and not held_s and self._at_s < 0.0 else 0
+        if not held_s and self._at_s < 0.0:
+            self.known, self.notable = portion.rows, portion.grows_from
         return portion.rows, held_s
 
 
 class InputLimits:
     """The limits of one task.
 
-    `whole`: the number of rows for the next turn if nothing has to be computed; else 0, and `rows` computes it.
+    `known`: the number of rows for the next turn if nothing has to be computed; else 0, and `rows` computes it.
+    `notable`: after a turn of so many rows, or when the task is held up, `turn_sent` must be called.
     `executed` and `work_s` are sums over the turns since the last measurement; the next is due at `due_s` seconds of
     work.
     """
@@ -102,7 +105,8 @@ class InputLimits:
         "_turn_s",
         "due_s",
         "executed",
-        "whole",
+        "known",
+        "notable",
         "work_s",
     )
 
@@ -115,7 +119,7 @@ class InputLimits:
         self._most = config.turn_max_tuples
         self._held_s = 0.0  # in turns that were not measured
         self._batches = False
-        self.whole = self.executed = 0
+        self.known = self.notable = self.executed = 0
         self.work_s = self.due_s = 0.0
         self._set_limit(self._limit.limit)
 
@@ -127,7 +131,7 @@ class InputLimits:
 
     def use_batches(self, *, batches: bool) -> None:
         """A new instance of the component: does it take batches?"""
-        self.whole = 0
+        self.known = self.notable = 0
         self._batches = batches
         self._limit.batch = self._most if batches else 0
 
@@ -141,7 +145,8 @@ class InputLimits:
             rows = self._most
         elif self._box.reader.row_s * rows > self._turn_s:
             rows = max(1, int(self._turn_s / self._box.reader.row_s))
-        self.whole = rows if self._portions.whole else 0
+        if self._portions.known:
+            self.known, self.notable = rows, self._portions.notable
         return rows
 
     def measure(self) -> None:
@@ -157,7 +162,7 @@ class InputLimits:
 
     def turn_sent(self, rows: int) -> None:
         """The output of a turn was sent; `rows`: how many rows the task executed for it."""
-        self.whole = 0
+        self.known = self.notable = 0
         if self._portions.sent(rows):
             self._set_limit(self._limit.blocks())
 
@@ -171,7 +176,7 @@ class InputLimits:
             self._set_limit(self._limit.stuck())
 
     def _set_limit(self, limit: int) -> None:
-        self.whole = 0
+        self.known = self.notable = 0
         if limit != self._box.gate.limit:
             self._box.set_limit(limit)
         self._set_due()

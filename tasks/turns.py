@@ -82,7 +82,7 @@ class BoltTurns:
         taken, time, limits, counters = task.taken.segments, task.time.driver, task.limits, task.counters
         begun_ms = 0 if time is None else time.now_ms()
         if not taken and (time is None or not time.firing):
-            taken.extend(task.box.take_batch(limits.whole or limits.rows()))
+            taken.extend(task.box.take_batch(limits.known or limits.rows()))
         if not task.env.sampling:  # in workers without spouts nothing else wakes the monitor
             task.env.wake()
         self.working, self.begun_s = True, self._stopwatch()
@@ -106,15 +106,15 @@ class BoltTurns:
                 task.long_call.turn_ended(idle=not (taken or task.box.has_data))
             emitter = task.emitter
             task.acks.in_hand = None
-            if task.stamps is not None:
-                task.stamps.enter(None)
+            if emitter.stamps is not None:
+                emitter.enter(None)
             if task.steps.in_step:  # the data first; the ackers are informed at the end of the round
                 emitter.seal()
                 task.steps.after_round(self._post)
             elif task.user.thread is None or not is_cancelled():  # killed: the thread may still be emitting
                 self._detach_if_idle()
                 emitter.flush()
-            if task.outbox.blocked or not limits.whole:
+            if task.outbox.blocked or counters.executed - executed >= limits.notable:
                 limits.turn_sent(counters.executed - executed)
 
     def _post(self) -> None:
@@ -132,7 +132,7 @@ class BoltTurns:
 
     async def _run_slices(self, executor: Executor) -> None:
         task, stopwatch, limit_s = self._task, self._stopwatch, self._turn_s
-        taken, time, acks, counters = task.taken, task.time.driver, task.acks, task.counters
+        taken, time, acks, counters, emitter = task.taken, task.time.driver, task.acks, task.counters, task.emitter
         segments = taken.segments
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
@@ -148,8 +148,8 @@ class BoltTurns:
             if executor.hold_open:
                 task.failures.held.add((segment,))
             acks.in_hand = (segment,)
-            if task.stamps is not None:
-                task.stamps.enter(segment.ingested_ms)
+            if emitter.stamps is not None:
+                emitter.enter(segment.ingested_ms)
             # Advance before the rows are executed: after a failure the next instance continues behind them.
             if stop < length:
                 taken.start = stop
@@ -201,8 +201,8 @@ class BoltTurns:
         if executor.hold_open:
             task.failures.held.add(segments)
         task.acks.in_hand = segments
-        if task.stamps is not None:
-            task.stamps.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
+        if task.emitter.stamps is not None:
+            task.emitter.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
         begun_s = self.begun_s = self._stopwatch()
         rows = self.running = sum(len(segment.items) for segment in segments)
         try:

@@ -20,7 +20,7 @@ from .spout_task import SpoutTask
 
 def update_spout(task: SpoutTask, config: Config) -> None:
     """Give a spout task its new settings."""
-    task.config = config
+    task.use_config(config)
     task._limit = config.max_spout_pending
     task._expiry.time_out_after(config.message_timeout_s)
     task.user.log_activity(wanted=config.debug)
@@ -29,7 +29,8 @@ def update_spout(task: SpoutTask, config: Config) -> None:
 
 def update_bolt(task: BoltTask, config: Config) -> None:
     """Give a bolt task its new settings."""
-    before, task.config = task.config, config
+    before = task.config
+    task.use_config(config)
     task.failures.set_limits(config)
     if config.tick_tuple_freq_s != before.tick_tuple_freq_s and task.ready.done():
         task.begin_ticks()

@@ -10,17 +10,19 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..actors import Question
-from ..metrics import ProgressMetrics
-from ..topology import Component, TaskHook, TopologyContext
+from ..metrics import ProgressMetrics, TaskCounters
+from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
+from .emit.emitter import Emitter
+from .environment import Environment
 from .exits import UserExitError
 from .hooks import DebugHook, HookCalls, import_hooks
 
-if TYPE_CHECKING:
-    from .task import TaskActor
+Report = Callable[[str, BaseException], None]
+"""Reports an error: (where it was raised, error)."""
 
 
 class GetResult:
@@ -33,41 +35,69 @@ class UserCode:
     `thread`: in which methods of a blocking component run; None: they run in the event loop.
     """
 
-    __slots__ = ("_progress_failed", "_task", "component", "hook_calls", "hooks", "thread")
+    __slots__ = (
+        "_counters",
+        "_emitter",
+        "_env",
+        "_progress_failed",
+        "_report",
+        "_spec",
+        "_task",
+        "component",
+        "config",
+        "hook_calls",
+        "hooks",
+        "thread",
+    )
 
-    def __init__(self, task: TaskActor) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        task: TaskSpec,
+        spec: ComponentSpec,
+        config: Config,
+        emitter: Emitter,
+        counters: TaskCounters,
+        report: Report,
+    ) -> None:
         self.component: Component | None = None
+        self.config = config
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.thread: ThreadPoolExecutor | None = None
         self._progress_failed: Component | None = None
+        self._env = env
         self._task = task
+        self._spec = spec
+        self._emitter = emitter
+        self._counters = counters
+        self._report = report
 
     async def make(self) -> Component:
         """A fresh component with its hooks; not yet opened."""
         if self.component is not None:
-            self._task.counters.restarts += 1
-        self.component = component = self._task.spec.create()
+            self._counters.restarts += 1
+        self.component = component = self._spec.create()
         if component.blocking and self.thread is None:
-            name = f"aiostorm-{self._task.task.component}[{self._task.task.task_id}]"
+            name = f"aiostorm-{self._task.component}[{self._task.task_id}]"
             self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self.hooks = [hook() for hook in import_hooks(self._task.config)]
-        if self._task.config.debug:
+        self.hooks = [hook() for hook in import_hooks(self.config)]
+        if self.config.debug:
             self.hooks.append(DebugHook())
         return component
 
     def context(self) -> TopologyContext:
         """The context that the component is given."""
         return TopologyContext(
-            topology=self._task.env.name,
-            component=self._task.task.component,
-            task_id=self._task.task.task_id,
-            task_index=self._task.task.index,
-            config=self._task.config,
-            tasks=self._task.env.plan.tasks_of,
-            fields=self._task.env.stream_fields(),
+            topology=self._env.name,
+            component=self._task.component,
+            task_id=self._task.task_id,
+            task_index=self._task.index,
+            config=self.config,
+            tasks=self._env.plan.tasks_of,
+            fields=self._env.stream_fields(),
             add_hook=self.hooks.append,
-            resources=self._task.env.resources,
+            resources=self._env.resources,
         )
 
     def use_hooks(self, context: TopologyContext) -> None:
@@ -89,13 +119,14 @@ class UserCode:
         return True
 
     def _call_hooks(self) -> None:
-        task = self._task
         self.hook_calls = None
-        task.emitter.on_emit = None
+        self._emitter.on_emit = None
         if self.hooks:
-            stopwatch = task.env.clock.stopwatch
-            self.hook_calls = HookCalls(self.hooks, task.task.task_id, stopwatch, lambda e: task.report("a hook", e))
-            task.emitter.on_emit = self.hook_calls.emitted
+            stopwatch = self._env.clock.stopwatch
+            self.hook_calls = HookCalls(
+                self.hooks, self._task.task_id, stopwatch, lambda error: self._report("a hook", error)
+            )
+            self._emitter.on_emit = self.hook_calls.emitted
 
     def progress(self) -> ProgressMetrics | None:
         """How far the component is, if it can say. An error is reported once for each instance."""
@@ -110,7 +141,7 @@ class UserCode:
         except Exception as error:
             if component is not self._progress_failed:
                 self._progress_failed = component
-                self._task.report("progress", error)
+                self._report("progress", error)
             return None
 
     async def end(self, method: str) -> None:
@@ -120,10 +151,10 @@ class UserCode:
                 if hasattr(self.component, method):  # a function bolt has nothing to clean up
                     await self.call(getattr(self.component, method))
             except USER_ERRORS as error:
-                self._task.report(method, user_error(error))
+                self._report(method, user_error(error))
             if self.hook_calls is not None:
                 self.hook_calls.call("cleanup")
-            self._task.emitter.flush()  # what a blocking component emitted or acked meanwhile
+            self._emitter.flush()  # what a blocking component emitted or acked meanwhile
         self._end_thread()
 
     async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -145,7 +176,7 @@ class UserCode:
             await self.call(method, *arguments)
         except USER_ERRORS as raised:
             error = user_error(raised)
-            self._task.report(method.__name__, error)
+            self._report(method.__name__, error)
             self._end_thread()  # the guardian may give up; a next instance gets a new thread
             if error is raised:
                 raise
@@ -156,7 +187,7 @@ class UserCode:
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as error:
-            self._task.report(where, user_error(error))
+            self._report(where, user_error(error))
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run blocking work in the task's thread."""
@@ -170,7 +201,7 @@ class UserCode:
             value = await self.call(self.component.result) if self.component is not None else None
         except USER_ERRORS as raised:
             error = user_error(raised)
-            self._task.report("result", error)
+            self._report("result", error)
             if not question.reply.done():
                 question.reply.set_exception(error)
             return

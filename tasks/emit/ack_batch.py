@@ -1,5 +1,7 @@
 """AckBatch: what a task has to send to the ackers: edges made and done, failures, timeouts to reset.
 
+Edges gives each segment its edge.
+
     made, done ─► xors ─┬─ no open segment of that root ─► Acks, once a turn
                         └─ an open one ─► withheld ─ the last one is done, or detached ─► Acks
     failed ─► failures ─► Acks, at once; for a withheld root, again with its edges
@@ -23,8 +25,10 @@ from typing import Any
 
 from ...acker import Acks, IdSource
 from ...actors import Inbox
-from ...topology import Segment
+from ...topology import Lineage, Origin, RepeatedAnchor, Segment
 from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
+from .lineage import MANY
+from .stamping import Stamps
 
 
 class AckBatch:
@@ -182,6 +186,51 @@ class AckBatch:
         kept = [len(found.detached) for root in _roots(segment) if (found := self._withheld.get(root)) is not None]
         space = MAX_DETACHED - len(self._detached) - max(kept, default=0)
         return segment.open <= space or len(segment.messages) <= space
+
+
+class Edges:
+    """Makes the segments of one task: each has an edge of its own, which is counted in `acks`.
+
+    `stamps`: of the segments, if a window downstream needs them.
+    """
+
+    __slots__ = ("_acks", "_batch", "_ids", "stamps")
+
+    def __init__(self, ids: IdSource, acks: AckBatch, stamps: Stamps | None) -> None:
+        self.stamps = stamps
+        self._acks = acks
+        self._ids = ids
+        self._batch: tuple[Any, tuple[int, ...]] = (None, ())  # the pairs of the last batch, and their roots
+
+    def segment(self, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int) -> Segment:
+        """Rows of one root under a new edge."""
+        if anchors is None:
+            made = Segment(origin, items)
+        elif root != MANY:
+            xors, edge = self._acks.xors, self._ids.take()
+            xors[root] = xors.get(root, 0) ^ edge
+            made = Segment(origin, items, root, edge, anchors)
+        else:
+            xors, edges = self._acks.xors, dict[int, int]()
+            for anchor in self._roots(anchors):
+                edge = edges[anchor] = self._ids.take()
+                xors[anchor] = xors.get(anchor, 0) ^ edge
+            made = Segment(origin, items, lineage=Lineage(edges, anchors))
+        if self.stamps is not None:
+            self.stamps.stamp(made)
+        return made
+
+    def _roots(self, anchors: Sequence[Any]) -> Iterable[int]:
+        """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
+        if not isinstance(anchors, RepeatedAnchor):
+            return dict.fromkeys(
+                anchor for pairs in {id(pairs): pairs for pairs in anchors}.values() for anchor, _ in pairs
+            )
+        pairs, roots = self._batch
+        if pairs is not anchors.anchor:
+            roots = tuple(dict.fromkeys([anchor for anchor, _ in anchors.anchor]))
+            self._batch = anchors.anchor, roots
+        return roots
 
 
 class _Withheld:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...transport import UnsendableError, pack_items
-from .emit_buffer import OutStream
 from .emitter import Emitter
+from .out_streams import OutStream
 
 
 def check_rows(emitter: Emitter) -> None:

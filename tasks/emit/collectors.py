@@ -11,9 +11,9 @@ from typing import Any
 
 from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedAnchor, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
-from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
-from .emitter import Emitter
-from .lineage import Anchors, joined, lineage_of, mark_done, settle_all
+from .emitter import EmitBuffer, Emitter
+from .lineage import UNTRACKED, Anchors, joined, lineage_of, mark_done, settle_all
+from .out_streams import OutStream
 from .outbox import Outbox
 
 

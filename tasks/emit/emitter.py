@@ -22,15 +22,14 @@ Storm makes an edge per tuple and target (depart: semantics.md, section 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from ...acker import IdSource
 from ...metrics import TaskCounters
 from ...topology import (
     ColumnRows,
-    Lineage,
     Origin,
     RepeatedAnchor,
     Row,
@@ -41,11 +40,13 @@ from ...topology import (
 )
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
-from .ack_batch import AckBatch
-from .emit_buffer import MANY, UNTRACKED, EmitBuffer, OutStream, OutStreams, Route
+from .ack_batch import AckBatch, Edges
 from .following import Following
+from .lineage import MANY, UNTRACKED
+from .out_streams import OutStream, OutStreams, Route
 from .outbox import Outlet
 from .spreading import Spreader
+from .stamping import Stamps
 from .watermarks import WatermarkEmitter
 
 Check = Callable[
@@ -53,25 +54,29 @@ Check = Callable[
     tuple[Sequence[Any], Sequence[Any] | None],
 ]
 
+_NONE: Final = -2
+"""The root of no emit buffer."""
+
 
 class Emitter:
     """What a task has emitted in this turn. `acks`: the edges that are made, and the messages of rows that are refused.
 
     `refused(error, row, stream)` is called for a row that a grouping refused (an unhashable key, an error in a custom
-    grouping); it reports the error and returns the `Failure` for the message. `check`: see checking.py.
+    grouping); it reports the error and returns the `Failure` for the message. `check`: see checking.py. `stamps`: see
+    stamping.py; None: no window downstream needs them.
     """
 
     __slots__ = (
-        "_batch",
         "_emit_buffers",
-        "_ids",
         "acks",
         "check",
         "counters",
+        "edges",
         "following",
         "on_emit",
         "refused",
         "spreader",
+        "stamps",
         "streams",
         "watermarks",
     )
@@ -84,20 +89,21 @@ class Emitter:
         counters: TaskCounters,
         refused: Callable[[Exception, Row, str], Any],
         *,
+        stamps: Stamps | None = None,
         spread: bool = False,
     ) -> None:
         self.streams = streams
         self.acks = acks
         self.counters = counters
         self.refused = refused
+        self.edges = Edges(ids, acks, stamps)
+        self.stamps = stamps
         self.spreader = Spreader(self, ids.take, spread=spread)
         self.watermarks: WatermarkEmitter
         self.following: Following | None = None
         self.check: Check | None = None
         self.on_emit: Callable[[Row, str], None] | None = None
-        self._ids = ids
         self._emit_buffers: list[EmitBuffer] = []
-        self._batch: tuple[Any, tuple[int, ...]] = (None, ())  # the pairs of the last batch, and their roots
 
     @property
     def dirty(self) -> bool:
@@ -117,8 +123,18 @@ class Emitter:
         if last is not None and last.root == root:
             return last
         found = EmitBuffer(root)
+        if self.stamps is not None:
+            found.ingested_ms = self.stamps.ingested_ms
         self._emit_buffers.append(found)
         return found
+
+    def enter(self, ingested_ms: int | None) -> None:
+        """Rows are stamped: later emits are of rows that came in at this time; None: they have no input row."""
+        stamps = self.stamps
+        if stamps is not None and ingested_ms != stamps.ingested_ms:
+            stamps.ingested_ms = ingested_ms
+            if self._emit_buffers:
+                self._emit_buffers.append(EmitBuffer(_NONE))  # later rows must not be added to earlier buffers
 
     def buffer_of(self, segment: Segment) -> EmitBuffer:
         """The emit buffer for children of a segment's rows."""
@@ -132,11 +148,18 @@ class Emitter:
             own_items += items
             own_anchors += anchors if anchors is not None else repeat(None, len(items))
         else:
-            emit_buffers.append(EmitBuffer(root, stream, items, anchors))
+            found = EmitBuffer(root, stream, items, anchors)
+            if self.stamps is not None:
+                found.ingested_ms = self.stamps.ingested_ms
+            emit_buffers.append(found)
 
     def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> None:
         """A batch of columns, after what was emitted before. Later emits go into another emit buffer."""
-        self._emit_buffers += [EmitBuffer.of_columns(root, stream, target, rows, anchor), EmitBuffer(root)]
+        added = EmitBuffer.of_columns(root, stream, target, rows, anchor), EmitBuffer(root)
+        if self.stamps is not None:
+            for emit_buffer in added:
+                emit_buffer.ingested_ms = self.stamps.ingested_ms
+        self._emit_buffers += added
 
     def flush(self) -> None:
         """Seal, and post to the ackers. Never waits (see Outbox.blocked)."""
@@ -166,12 +189,17 @@ class Emitter:
 
     def seal_buffer(self, emit_buffer: EmitBuffer) -> None:
         """Turn an emit buffer into segments and send them; adds their edges to the ack batch."""
+        stamps = self.stamps
+        if stamps is not None:
+            stamps.sealing_ms = emit_buffer.ingested_ms
         for part in (emit_buffer,) if self.following is None else self.following.parts(emit_buffer):
             if part.stream is not None and part.items:
                 self._route(part.root, part.stream, None, part.items, part.anchors)
             if part.others:
                 for (stream, target), (items, anchors) in part.others.items():
                     self._route(part.root, stream, target, items, anchors)
+        if stamps is not None:
+            stamps.sealing_ms = None
 
     def _route(
         self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], anchors: Sequence[Any] | None
@@ -256,12 +284,12 @@ class Emitter:
         self.counters.transferred += count
         fits = count <= gate.piece or (gate.fill + count <= gate.limit and gate.is_open and not outlet.parked)
         if fits or type(items) is ColumnRows:
-            outlet.send(self.segment(origin, items, anchors, root))
+            outlet.send(self.edges.segment(origin, items, anchors, root))
             return
         piece = outlet.piece
         for start in range(0, count, piece):
             part = None if anchors is None else anchors[start : start + piece]
-            outlet.send(self.segment(origin, items[start : start + piece], part, root))
+            outlet.send(self.edges.segment(origin, items[start : start + piece], part, root))
 
     def send_packed(
         self,
@@ -300,32 +328,59 @@ class Emitter:
                 continue
             self.counters.transferred += stop - start
             for packed, packed_anchors in pieces:
-                send(self.segment(origin, packed, packed_anchors, root))
+                send(self.edges.segment(origin, packed, packed_anchors, root))
             start, stop = stop, min(stop + most, count)
 
-    def segment(self, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int) -> Segment:
-        """Rows of one root under a new edge, which is counted as made."""
-        if anchors is None:
-            return Segment(origin, items)
-        xors = self.acks.xors
-        if root != MANY:
-            edge = self._ids.take()
-            xors[root] = xors.get(root, 0) ^ edge
-            return Segment(origin, items, root, edge, anchors)
-        edges: dict[int, int] = {}
-        for anchor in self._anchors(anchors):
-            edge = edges[anchor] = self._ids.take()
-            xors[anchor] = xors.get(anchor, 0) ^ edge
-        return Segment(origin, items, lineage=Lineage(edges, anchors))
 
-    def _anchors(self, anchors: Sequence[Any]) -> Iterable[int]:
-        """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
-        if not isinstance(anchors, RepeatedAnchor):
-            return dict.fromkeys(
-                anchor for pairs in {id(pairs): pairs for pairs in anchors}.values() for anchor, _ in pairs
-            )
-        pairs, roots = self._batch
-        if pairs is not anchors.anchor:
-            roots = tuple(dict.fromkeys([anchor for anchor, _ in anchors.anchor]))
-            self._batch = anchors.anchor, roots
-        return roots
+class EmitBuffer:
+    """Rows of one root, by stream (and target task, when direct), each with its anchor.
+
+    Nearly always all rows go to one stream: `items` and `anchors` belong to it, `others` has further streams.
+    `ingested_ms`: when the rows came in from which these were made, if that is known (stamping.py).
+
+    An anchor says what a row is a child of: the index of its message, or with several anchors its lineage pairs.
+    UNTRACKED rows have none.
+    """
+
+    __slots__ = ("_lent", "anchors", "ingested_ms", "items", "others", "root", "stream")
+
+    def __init__(
+        self, root: int, stream: OutStream | None = None, items: Any = (), anchors: Sequence[Any] | None = None
+    ) -> None:
+        self.root = root
+        self.stream = stream
+        self.items: list[Any] = items
+        self.anchors: Any = anchors
+        self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
+        self.ingested_ms: int | None = None
+        self._lent = stream is not None  # the anchors belong to the caller: copied before anything is added
+
+    @classmethod
+    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> EmitBuffer:
+        """An emit buffer for a batch of columns, and the anchor of all its rows. An empty batch is not sent."""
+        emit_buffer = cls(root)
+        if len(rows):
+            emit_buffer.others[stream, target] = (rows, RepeatedAnchor(anchor, len(rows)))
+        return emit_buffer
+
+    def part(self, start: int, stop: int) -> EmitBuffer:
+        """Some of its rows, if all are of one stream."""
+        anchors = self.anchors
+        return EmitBuffer(
+            self.root, self.stream, self.items[start:stop], None if anchors is None else anchors[start:stop]
+        )
+
+    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
+        """The items (see OutStream.item) and anchors to append to; always append to both."""
+        if target is None:
+            if self.stream is None:
+                self.stream, self.items, self.anchors = stream, [], []
+            if self.stream is stream:
+                if self._lent:
+                    self._lent = False
+                    self.anchors = list(self.anchors) if self.anchors is not None else [None] * len(self.items)
+                return self.items, self.anchors
+        found = self.others.get((stream, target))
+        if found is None:
+            found = self.others[stream, target] = ([], [])
+        return found

@@ -15,8 +15,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat, zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ...topology import (
@@ -25,18 +25,15 @@ from ...topology import (
     Origin,
     Segment,
     Share,
-    StreamId,
-    TaskSpec,
     TimedItems,
-    component_config,
     greatest_of,
 )
-from ...windows import AddResult, RowTime, StreamClock, TimestampError, bounds_ms, column, readable_row, to_ms
-from .emit_buffer import EmitBuffer, OutStream, Split
+from ...windows import AddResult, StreamClock, TimestampError, bounds_ms, column, readable_row, to_ms
+from .out_streams import OutStream, Split
 from .watermarks import WatermarkEmitter
 
 if TYPE_CHECKING:
-    from ..environment import Environment
+    from .emitter import EmitBuffer
 
 Values = Callable[[Any], Sequence[Any]]
 
@@ -220,40 +217,6 @@ class Following:
         for stream, items in groups:
             for reader in self._readers.get(stream, ()):
                 reader.observe_unordered(items)
-
-
-def follow(
-    env: Environment, task: TaskSpec, streams: Iterable[OutStream], watermarks: WatermarkEmitter
-) -> Following | None:
-    """What a task follows for its consumers; None: nothing."""
-    flow, topology = env.plan.time, env.topology
-    if task.component in flow.sends_watermarks or task.component not in flow.sends_time:
-        return None
-    clocks: dict[str, StreamClock] = {}
-    readers: dict[OutStream, list[TimeReader]] = {}
-    for stream in streams:
-        source = StreamId(task.component, stream.origin.stream)
-        subscriptions = topology.consumers_of(source)
-        for subscription, route in zip_longest(subscriptions, stream.routes):
-            name = subscription.consumer
-            row_time: RowTime | None = topology.components[name].time.follow
-            if row_time is None or (source, name) in env.plan.feedback:
-                continue
-            if name not in clocks:
-                config = component_config(env.config, topology.components[name].config)
-                clocks[name] = row_time.clock(config, exact=name in flow.sends_time)
-            known = readers.setdefault(stream, [])
-            reader = next((reader for reader in known if reader.clock is clocks[name]), None)
-            if reader is None:
-                reader = TimeReader(clocks[name], row_time.timestamp, stream.origin)
-                known.append(reader)
-            if reader.uses_function and not stream.direct:
-                route.split, route.only = TimedSplit(route.split, reader), None
-    if not clocks:
-        return None
-    watermarks.clocks = {consumer: clock for name, clock in clocks.items() for consumer in env.plan.tasks_of[name]}
-    tasks = {clock: env.plan.tasks_of[name] for name, clock in clocks.items()}
-    return Following(readers, tasks, watermarks, lambda: int(env.clock.monotonic() * 1000))
 
 
 def _readable(values: Sequence[Any]) -> tuple[list[int], list[int]]:

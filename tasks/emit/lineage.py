@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from ...topology import EmitError, Segment, Tuple, TupleBatch
-from .emit_buffer import MANY, UNTRACKED
+
+UNTRACKED: Final = 0
+"""In place of a root: of rows that no acker tracks."""
+MANY: Final = -1
+"""In place of a root: of rows with several anchors, whose roots are in their lineage."""
 
 Anchors = Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None
 

@@ -11,8 +11,9 @@ from typing import Any
 from ...acker import Emission, Retries, Settled
 from ...topology import DEAD_LETTER_STREAM, DEFAULT_STREAM, ColumnRows, Failure, Row, is_batch
 from .collectors import TaskCollector
-from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
-from .emitter import Emitter
+from .emitter import EmitBuffer, Emitter
+from .lineage import UNTRACKED
+from .out_streams import OutStream
 from .outbox import Outbox
 from .trees import KeptValues, OpenTree, Trees
 

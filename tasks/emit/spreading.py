@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...topology import ColumnRows, Origin, RepeatedAnchor, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
-from .emit_buffer import OutStream, Route
+from .out_streams import OutStream, Route
 from .outbox import Outlet
 from .waiting import Group, WaitingSegment, anchors_of, cut_off
 
@@ -66,7 +66,7 @@ class Spreader:
                 break
             outlets.passed_over, free_rows = False, outlets.free_rows_of_any
         self._emitter.counters.transferred += len(items)
-        group.wait(self._emitter.segment(origin, items, anchors, root), choices)
+        group.wait(self._emitter.edges.segment(origin, items, anchors, root), choices)
 
     def packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
         """Pack a piece, which has its edge, for another worker. Rows that cannot be sent fail their messages."""
@@ -129,7 +129,7 @@ class Spreader:
             self._send_now(route.outlets[target], origin, rows, row_anchors, root)
         else:
             self._emitter.counters.transferred += len(rows)
-            group.wait(self._emitter.segment(origin, rows, row_anchors, root))
+            group.wait(self._emitter.edges.segment(origin, rows, row_anchors, root))
 
     def _send_dealt(self, route: Route, group: Group, origin: Origin, dealt: Any, anchors: Any, root: int) -> None:
         emitter = self._emitter
@@ -140,7 +140,7 @@ class Spreader:
         if rest is not None:
             emitter.counters.transferred += len(rest)
             rest_anchors = None if anchors is None else RepeatedAnchor(anchors.anchor, len(rest))
-            group.wait_columns(emitter.segment(origin, rest.rows, rest_anchors, root), rest)
+            group.wait_columns(emitter.edges.segment(origin, rest.rows, rest_anchors, root), rest)
 
     def _send_now(
         self, outlet: Outlet, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int
@@ -151,7 +151,7 @@ class Spreader:
             emitter.send_packed(outlet, outlet.pack, outlet.send_bound, origin, items, anchors, root)
             return
         emitter.counters.transferred += len(items)
-        outlet.send(emitter.segment(origin, items, anchors, root))
+        outlet.send(emitter.edges.segment(origin, items, anchors, root))
 
     def _around_row(self, part: Segment, error: UnsendableError) -> list[Segment]:
         """Split at the row that cannot be sent: what is after it, and what is before it (taken first)."""

@@ -20,8 +20,9 @@ from typing import Any, overload
 from ...acker import Emission, Forget, IdSource, Init, Pending, Tree, shared_root, single_root
 from ...actors import Inbox
 from ...topology import DEFAULT_STREAM, Row
-from .emit_buffer import UNTRACKED, EmitBuffer, OutStream
-from .emitter import Emitter
+from .emitter import EmitBuffer, Emitter
+from .lineage import UNTRACKED
+from .out_streams import OutStream
 
 
 class OpenTree:

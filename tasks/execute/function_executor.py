@@ -16,8 +16,8 @@ from typing import Any, Final
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
 from ..emit.collectors import BasicTaskCollector
-from ..emit.emit_buffer import MANY
 from ..emit.emitter import Emitter
+from ..emit.lineage import MANY
 from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
 from .base import Collectors, Executor, Fail, Tools

@@ -35,8 +35,8 @@ from ...windows import (
     to_ms,
 )
 from ..drive import USER_ERRORS, user_error
-from ..emit.emit_buffer import UNTRACKED
 from ..emit.emitter import Emitter
+from ..emit.lineage import UNTRACKED
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
 from .window_results import rows_of

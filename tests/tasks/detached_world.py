@@ -31,9 +31,9 @@ from aiostorm.acker import (
 from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import Detached
-from aiostorm.tasks.emit.emit_buffer import MANY, UNTRACKED, OutStreams
 from aiostorm.tasks.emit.emitter import Emitter
-from aiostorm.tasks.emit.lineage import lineage_of, mark_done
+from aiostorm.tasks.emit.lineage import MANY, UNTRACKED, lineage_of, mark_done
+from aiostorm.tasks.emit.out_streams import OutStreams
 from aiostorm.topology import Fields, Origin, RepeatedAnchor, Segment, Tuple
 
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
@@ -140,7 +140,7 @@ class Bolt:
         """As Emitter.flush does: what was emitted first."""
         unsealed, self.unsealed = self.unsealed, []
         for root, anchors, items in unsealed:
-            segment = self.emitter.segment(ORIGIN, items, anchors, root)
+            segment = self.emitter.edges.segment(ORIGIN, items, anchors, root)
             assert root != MANY or segment.lineage is not None
             self.world.put(segment)
         self.emitter.acks.post()

@@ -26,13 +26,13 @@ class Rig:
     def turn(self, row_s: float) -> int:
         """As BoltTask does it. How many rows were in it."""
         limits = self.limits
-        rows = limits.whole or limits.rows()
+        rows = limits.known or limits.rows()
         limits.executed += rows
         limits.work_s += rows * row_s
         if limits.work_s >= limits.due_s:
             self.looks += 1
             limits.measure()
-        if self.outbox.blocked or not limits.whole:
+        if self.outbox.blocked or rows >= limits.notable:
             limits.turn_sent(rows)
         return rows
 
@@ -41,7 +41,7 @@ def test_a_fast_task_has_its_whole_mailbox_and_is_looked_at_now_and_then() -> No
     rig = Rig()
     assert [rig.turn(1e-6) for _ in range(8)] == [16, 32, 64, 128, 256, 256, 256, 256]
     assert rig.box.gate.limit == 1024
-    assert rig.limits.whole == 256
+    assert rig.limits.known == 256
     rig.looks = 0
     for _ in range(100):
         rig.turn(1e-6)
@@ -56,7 +56,7 @@ def test_a_task_that_becomes_slow_is_seen_in_the_turn_in_which_it_does() -> None
     rig.turn(0.01)
     rig.turn(0.01)
     assert rig.box.gate.limit < 100
-    assert rig.limits.whole == 0
+    assert rig.limits.known == 0
     assert rig.limits.rows() < 16
 
 
@@ -67,4 +67,4 @@ def test_a_task_that_begins_to_wait_for_capacity_gets_small_portions_at_once() -
     rig.outbox.blocks()
     rig.turn(1e-6)
     assert rig.box.gate.limit == 16
-    assert rig.limits.whole == 0
+    assert rig.limits.known == 0

@@ -73,20 +73,35 @@ def test_nothing_is_to_be_worked_out_once_turns_are_as_large_as_ever() -> None:
         while box.has_data:
             box.take_batch(100)
     asked = []
-    while not rig.portions.whole and len(asked) < 10:
+    while rig.portions.known != 256 and len(asked) < 10:
         rows, held_s = rig.portions.next()
         asked.append(rows)
         assert held_s == 0.0
-        if not rig.portions.whole:
+        if rows >= rig.portions.notable:
             assert not rig.portions.sent(rows)
     assert asked == [16, 32, 64, 128, 256]
-    assert rig.portions.whole == 256
+    assert rig.portions.known == 256
     rig.outbox.blocks()
     assert rig.portions.sent(256)  # held up: from here on it is worked out again
-    assert rig.portions.whole == 0
+    assert rig.portions.known == 0
     rig.portions.aim(1.0)
     rig.now_s = 10.0
     rig.outbox.released()
     rig.outbox.notify_unblocked()
     assert rig.portions.next() == (6, 10.0)
-    assert rig.portions.whole == 0
+    assert rig.portions.known == 0
+
+
+def test_a_turn_that_is_too_small_to_change_anything_need_not_be_reported() -> None:
+    rig, reported = Rig(), Rig()
+    for one in (rig, reported):
+        for box in one.boxes:
+            while box.has_data:
+                box.take_batch(100)
+    for rows in (1, 7, 8, 1, 15, 16, 40, 3, 64):
+        most = rig.portions.known or rig.portions.next()[0]
+        assert most == reported.portions.next()[0]
+        reported.portions.sent(min(rows, most))
+        if min(rows, most) >= rig.portions.notable:
+            rig.portions.sent(min(rows, most))
+    assert rig.portions.next() == reported.portions.next() == (256, 0.0)

@@ -14,8 +14,9 @@ from aiostorm.acker import IdSource
 from aiostorm.actors.lanes import Lanes
 from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.ack_batch import AckBatch
-from aiostorm.tasks.emit.emit_buffer import MANY, OutStream, OutStreams, Route
 from aiostorm.tasks.emit.emitter import Emitter
+from aiostorm.tasks.emit.lineage import MANY
+from aiostorm.tasks.emit.out_streams import OutStream, OutStreams, Route
 from aiostorm.tasks.emit.outbox import Outbox
 from aiostorm.tasks.emit.waiting import Group, Waiting, WaitingColumns, anchors_of
 from aiostorm.topology import (
@@ -188,7 +189,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.root += 1
         emitter = self.sender.emitter
         stream = emitter.streams["a"]
-        segment = emitter.segment(stream.origin, [(0, number)], [number], self.root)
+        segment = emitter.edges.segment(stream.origin, [(0, number)], [number], self.root)
         self.sender.outlets[target].send(segment)
         self.emitted.add(number)
         self.direct[number] = target

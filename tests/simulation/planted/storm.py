@@ -177,7 +177,7 @@ def the_pieces_of_a_segment_share_an_edge(original: Any) -> Any:
         if len(items) <= piece or anchors is None or root == -1:
             original(self, outlet, origin, items, anchors, root)
             return
-        whole = self.segment(origin, items, anchors, root)
+        whole = self.edges.segment(origin, items, anchors, root)
         for start in range(0, len(items), piece):
             stop = start + piece
             outlet.send(Segment(origin, items[start:stop], root, whole.edge, anchors[start:stop]))

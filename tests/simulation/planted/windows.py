@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aiostorm.tasks.bolt_time import BoltTime
-from aiostorm.tasks.emit.emit_buffer import EmitBuffer
+from aiostorm.tasks.emit.emitter import EmitBuffer
 from aiostorm.tasks.emit.following import Following
 from aiostorm.tasks.emit.spout_collector import SpoutTaskCollector
 from aiostorm.tasks.emit.watermarks import EndOfStream, WatermarkEmitter

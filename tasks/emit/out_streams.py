@@ -1,14 +1,12 @@
-"""Emit buffers: emitted rows until they are sealed, and what is known about their streams.
+"""Out streams: the declared streams of a task, and for each of their consumers the way to its tasks.
 
-1. An emit buffer has the rows of one root in one turn; UNTRACKED rows have none, rows with several anchors share MANY.
-2. An anchor says what a row is a child of: the index of its message, or with several anchors its lineage pairs.
-3. Items are rows as they are sent: on a stream of one field, the value.
+Items are rows as they are sent: on a stream of one field, the value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ...topology import (
     ColumnRows,
@@ -25,9 +23,6 @@ from ...topology import (
 )
 from .outbox import Outbox, Outlet, Outlets
 from .waiting import Group
-
-UNTRACKED: Final = 0
-MANY: Final = -1
 
 Deal = Callable[
     [Sequence[Any], Sequence[Any] | None, Callable[[int], int]],
@@ -171,52 +166,3 @@ class OutStreams(dict[str, OutStream]):
         out = self.declared(stream)
         self._check_direct(out, stream, None)
         return out
-
-
-class EmitBuffer:
-    """Rows of one root, by stream (and target task, when direct), each with its anchor.
-
-    Nearly always all rows go to one stream: `items` and `anchors` belong to it, `others` has further streams.
-    """
-
-    __slots__ = ("_lent", "anchors", "items", "others", "root", "stream")
-
-    def __init__(
-        self, root: int, stream: OutStream | None = None, items: Any = (), anchors: Sequence[Any] | None = None
-    ) -> None:
-        self.root = root
-        self.stream = stream
-        self.items: list[Any] = items
-        self.anchors: Any = anchors
-        self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
-        self._lent = stream is not None  # the anchors belong to the caller: copied before anything is added
-
-    @classmethod
-    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> EmitBuffer:
-        """An emit buffer for a batch of columns, and the anchor of all its rows. An empty batch is not sent."""
-        emit_buffer = cls(root)
-        if len(rows):
-            emit_buffer.others[stream, target] = (rows, RepeatedAnchor(anchor, len(rows)))
-        return emit_buffer
-
-    def part(self, start: int, stop: int) -> EmitBuffer:
-        """Some of its rows, if all are of one stream."""
-        anchors = self.anchors
-        return EmitBuffer(
-            self.root, self.stream, self.items[start:stop], None if anchors is None else anchors[start:stop]
-        )
-
-    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
-        """The items (see OutStream.item) and anchors to append to; always append to both."""
-        if target is None:
-            if self.stream is None:
-                self.stream, self.items, self.anchors = stream, [], []
-            if self.stream is stream:
-                if self._lent:
-                    self._lent = False
-                    self.anchors = list(self.anchors) if self.anchors is not None else [None] * len(self.items)
-                return self.items, self.anchors
-        found = self.others.get((stream, target))
-        if found is None:
-            found = self.others[stream, target] = ([], [])
-        return found
