@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "simulate(seeds=20, faults=None, first=0, order=None, max_turns=…): run the async test once per seed, in a "
+        "simulate(seeds=20, faults=None, first=0, order=None, max_steps=…): run the async test once per seed, in a "
         "seeded world with these faults (None: all kinds); see the fixture `simulation`.",
     )
     if config.getini(VIRTUAL_TIME_INI):

@@ -60,7 +60,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._on_idle: list[asyncio.Future[None]] = []
         self._on_move: list[asyncio.Future[None]] = []
         self._pool: Executor | None = None
-        self._waiter = _Waiter(self._turn)
+        self._waiter = _Waiter(self._wait)
         super().__init__(self._waiter)
         self._own_fds = len(self._waiter.get_map())
 
@@ -122,9 +122,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _outside_ended(self) -> None:
         self._outside -= 1
 
-    # -- the turn ----------------------------------------------------------------------------------------------------
+    # -- the iteration -----------------------------------------------------------------------------------------------
 
-    def _turn(self, timeout_s: float | None) -> Events:
+    def _wait(self, timeout_s: float | None) -> Events:
         """Called by the loop once an iteration, in place of `select`; see the table above."""
         events = self._waiter.poll(0)
         if events or timeout_s == 0:
@@ -185,13 +185,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class _Waiter(selectors.DefaultSelector):
     """The loop's selector; the loop itself decides how to wait."""
 
-    def __init__(self, turn: Callable[[float | None], Events]) -> None:
+    def __init__(self, wait: Callable[[float | None], Events]) -> None:
         super().__init__()
-        self._turn = turn
+        self._wait = wait
 
     def select(self, timeout: float | None = None) -> Events:
-        """Called by asyncio once a turn."""
-        return self._turn(timeout)
+        """Called by asyncio once an iteration."""
+        return self._wait(timeout)
 
     def poll(self, timeout_s: float) -> Events:
         """Wait really."""

@@ -33,13 +33,13 @@ class VirtualTime:
         self._steps = 0
 
     def step(self) -> str | None:
-        """The loop turns once without time moving. Returns the problem if a bound is used up."""
+        """The loop makes an iteration without time moving. Returns the problem if a bound is used up."""
         self._steps += 1
         if self._steps <= self._max_steps:
             return None
         self._steps = 0
         return (
-            f"the loop has turned {self._max_steps:,} times without time moving: something polls with "
+            f"the loop has made {self._max_steps:,} iterations without time moving: something polls with "
             "`await asyncio.sleep(0)` (give it a delay, or wait for an event), or the test is that large (max_steps)"
         )
 

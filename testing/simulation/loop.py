@@ -26,7 +26,7 @@ RANDOM: Final = "random"
 ORDERS: Final = (FIFO, SHUFFLE, RANDOM)
 """All ready callbacks in order; all of them, shuffled; one of them at a time."""
 
-_LAST_TURNS: Final = 10_000
+_LAST_ITERATIONS: Final = 10_000
 
 THREAD_S: Final = 0.01
 """The longest time of a call in a thread."""
@@ -116,7 +116,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count = max(0, self._timer_cancelled_count - 1)
         return self.clock.when(scheduled[0]._when) if scheduled else None
 
-    def turn(self) -> int:
+    def iterate(self) -> int:
         """Run what is ready: all, or one callback; returns how many were run."""
         self._move_due()
         ready = self._ready
@@ -139,7 +139,7 @@ class SimLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-            if self.stopped:  # killed in the middle of this turn
+            if self.stopped:  # killed in the middle of this iteration
                 return done + 1
         return count
 
@@ -155,12 +155,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self.stopped = False
         for task in asyncio.all_tasks(self):
             task.cancel()
-        for _ in range(_LAST_TURNS):
+        for _ in range(_LAST_ITERATIONS):
             due_s = self.due_s()
             if due_s is None:
                 break
             own_s = max(own_s, due_s)
-            self.turn()
+            self.iterate()
         for task in asyncio.all_tasks(self):  # it ignored the cancel
             waiting: Any = task
             waiting._log_destroy_pending = False

@@ -17,7 +17,7 @@ from .faults import kinds_of
 from .loop import ORDERS
 
 SEEDS: Final = 20
-_KNOWN: Final = ("seeds", "faults", "first", "order", "max_turns")
+_KNOWN: Final = ("seeds", "faults", "first", "order", "max_steps")
 _NAMED: Final = re.compile(r"(?:^|-)seed-(-?\d+)(?=-|$)")
 
 
@@ -41,7 +41,7 @@ def parse_options(args: Sequence[Any], kwargs: Mapping[str, Any], seeds: int | N
         raise ScriptError(f"no such order: {order!r}; there are: {', '.join(ORDERS)}; None: the seed chooses")
     if not _is_number(first):
         raise ScriptError(f"first is the number of a seed, not {first!r}")
-    world = {name: kwargs[name] for name in ("order", "max_turns") if kwargs.get(name) is not None}
+    world = {name: kwargs[name] for name in ("order", "max_steps") if kwargs.get(name) is not None}
     return SimulationOptions(_seeds(kwargs.get("seeds", SEEDS), first, seeds), _faults(kwargs.get("faults")), world)
 
 

@@ -189,9 +189,9 @@ class Process:
         return None if due_s is None else max(due_s, self.busy_until_s, self.paused_until_s)
 
     def step(self) -> None:
-        """Run its loop once."""
+        """Run one iteration of its loop."""
         world = self.world
-        handles = self.loop.turn()
+        handles = self.loop.iterate()
         self.busy_until_s = world.now_s + self.handle_cost_s * self.slowness * handles
         world.trace.add_step(self.index, handles, world.now_s)
 

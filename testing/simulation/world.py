@@ -1,6 +1,6 @@
 """A simulated world: several processes in one thread, in virtual time, in an order that a seed decides.
 
-    driver loop (the test) ──run_forever──► World.turn: a process that has something to do and can, chosen by the seed
+    driver loop (the test) ──run_forever──► World.step: a process that has something to do and can, chosen by the seed
                                               │ none: time jumps to the next timer, arrival or fault
                                               └ nothing at all: DeadlockError, with what each process waits for
 
@@ -35,10 +35,10 @@ from .trace import Trace
 class World:
     """A world. `now_s`: true time, seconds since its start. `order`: see loop.py; None: the seed chooses.
 
-    `max_turns` bounds a world in which something polls forever.
+    `max_steps` bounds a world in which something polls forever.
     """
 
-    def __init__(self, seed: int, *, order: str | None = None, max_turns: int = 20_000_000) -> None:
+    def __init__(self, seed: int, *, order: str | None = None, max_steps: int = 20_000_000) -> None:
         self.seed = seed
         self.chance = Chance(seed)
         self.now_s = 0.0
@@ -50,10 +50,10 @@ class World:
         self.processes: dict[str, Process] = {}
         self.switch = Switch(self)
         self.disks: dict[str, Disk] = {}
-        self.turns = 0
+        self.steps = 0
         self.on_process_ended: Callable[[Process, BaseException | None], None] | None = None
         self.current: Process
-        self._max_turns = max_turns
+        self._max_steps = max_steps
         self._pick = self.chance.stream("processes")
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
@@ -120,15 +120,15 @@ class World:
                 raise TimeoutError(f"{what} did not come in {bound_s:g} s")
             await asyncio.sleep(min(0.2, max(end_s - self.now_s, 1e-6)))
 
-    # -- the turn ----------------------------------------------------------------------------------------------------
+    # -- the steps ---------------------------------------------------------------------------------------------------
 
-    def turn(self) -> None:
+    def step(self) -> None:
         """Called by the driver's loop, again and again."""
-        self.turns += 1
-        if self.turns > self._max_turns:
-            self.turns = 0
+        self.steps += 1
+        if self.steps > self._max_steps:
+            self.steps = 0
             raise TimeLimitError(
-                f"the world has made {self._max_turns:,} turns and it is {self.now_s:,.3f} s: something polls and what "
+                f"the world has made {self._max_steps:,} steps and it is {self.now_s:,.3f} s: something polls and what "
                 f"it polls for does not come. Pending:\n{self._pending()}"
             )
         while self._events and self._events[0][0] <= self.now_s:
@@ -203,7 +203,7 @@ class DriverLoop(SimLoop):
         self.world = world
 
     def _run_once(self) -> None:
-        self.world.turn()
+        self.world.step()
 
     def close(self) -> None:
         """As asyncio's."""

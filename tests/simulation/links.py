@@ -64,11 +64,11 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = 60.0,
     last: int = 0,
-    max_turns: int = 2_000_000,
+    max_steps: int = 2_000_000,
     **options: Any,
 ) -> LinksResult:
     """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
-    loop = world_loop(seed, max_turns=max_turns, **options)
+    loop = world_loop(seed, max_steps=max_steps, **options)
     world = loop.world
     work = LinksWorkload(world, faults, only)
     with lines_of(world):

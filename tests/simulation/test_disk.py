@@ -131,7 +131,7 @@ def test_calls_take_effect_in_order_even_when_they_are_cancelled() -> None:
 
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(append(i)) for i in range(20)]
-        while len(made) < len(tasks):  # noqa: ASYNC110 - one turn of the loop after another
+        while len(made) < len(tasks):  # noqa: ASYNC110 - one iteration of the loop after another
             await asyncio.sleep(0)
         for task in tasks:
             task.cancel()

@@ -263,7 +263,7 @@ def test_polling_for_ever_is_an_error() -> None:
         await asyncio.sleep(1)
 
     with pytest.raises(TimeLimitError, match="polls"):
-        run(test, max_turns=1_000)
+        run(test, max_steps=1_000)
 
 
 def test_errors_that_asyncio_logs_are_problems() -> None:

@@ -124,8 +124,8 @@ def test_a_users_topology_runs_with_its_outside_components_replaced(simulated_st
         ("seeds=[1, 'x']", "seeds are whole numbers, not 'x'"),
         ("first=None", "first is the number of a seed, not None"),
         ("order='lifo'", "no such order: 'lifo'; there are: fifo, shuffle, random"),
-        ("seed=3", "simulate takes keyword arguments only: seeds, faults, first, order, max_turns; not seed"),
-        ("20", "simulate takes keyword arguments only: seeds, faults, first, order, max_turns; not 20"),
+        ("seed=3", "simulate takes keyword arguments only: seeds, faults, first, order, max_steps; not seed"),
+        ("20", "simulate takes keyword arguments only: seeds, faults, first, order, max_steps; not 20"),
     ],
 )
 def test_a_wrong_marker_is_refused_when_tests_are_collected(
@@ -384,7 +384,7 @@ def test_ctrl_c_ends_a_simulated_test_at_once(simulated_strict: pytest.Pytester)
         from bolts import Clean, chain
 
         @pytest.mark.asyncio
-        @pytest.mark.simulate(faults="none", max_turns=10**12)
+        @pytest.mark.simulate(faults="none", max_steps=10**12)
         async def test_x(simulation):
             print("it runs", flush=True)
             await simulation.run(chain(simulation, Clean, ["a"])[0], faults_s=1e12)

@@ -105,11 +105,11 @@ def release(seed: int, interval_s: float, *, harmed: bool = True) -> Release | N
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """24 idle hours. `turns`: of the world; `messages`: about pressure."""
+    """24 idle hours. `steps`: of the world; `messages`: about pressure."""
 
     events: int
     messages: int
-    turns: int
+    steps: int
     emitted: int
     acked: int
 
@@ -139,7 +139,7 @@ class Idling(PressureWorkload):
         result = Day(
             master.event_count,
             self.mailboxes.counts.total(),
-            world.turns,
+            world.steps,
             sum(demand.emitted for demand in demands),
             sum(demand.acked for demand in demands),
         )

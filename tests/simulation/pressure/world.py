@@ -62,12 +62,12 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = FAULTS_S,
     last: int = 0,
-    max_turns: int = 3_000_000,
+    max_steps: int = 3_000_000,
     kind: str | None = None,
     **options: Any,
 ) -> PressureResult:
     """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
-    loop = world_loop(seed, max_turns=max_turns, **options)
+    loop = world_loop(seed, max_steps=max_steps, **options)
     world = loop.world
     work = PressureWorkload(world, faults, only, faults_s, kind)
     result = run_world(seed, loop, work.run, lambda: work.script, last)

@@ -122,13 +122,13 @@ async def _run(world: World, talk: Talk, after_s: float) -> int:
     process = world.process("talk", main)
     process.start()
     await asyncio.sleep(max(talk.stops_s) + 3 * IDLE_MS / 1000)
-    before = world.turns
+    before = world.steps
     await asyncio.sleep(after_s)
-    turns = world.turns - before
+    steps = world.steps - before
     process.loop.call_soon(ending.set)
     await world.until(lambda: not process.alive, 60.0, "the end of the process")
     world.check()
-    return turns
+    return steps
 
 
 def idle(seed: int) -> Talk:
@@ -149,7 +149,7 @@ def idle(seed: int) -> Talk:
 
 
 def day(seed: int, *, emits_watermarks: bool) -> int:
-    """24 hours after the last word: turns of the world, of which the one that sleeps through it takes a few."""
+    """24 hours after the last word: steps of the world, of which the one that sleeps through it takes a few."""
     loop = world_loop(seed)
     talk = Talk(loop.world, [1.0, 2.0, 3.0], emits_watermarks=emits_watermarks, through=emits_watermarks)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -164,7 +164,7 @@ def main() -> None:
         f"{len(talks)} seeds, {len(held)} windows: held back {held[len(held) // 2]:.3f} s in the median, "
         f"{held[-1]:.3f} s at most (interval {INTERVAL_MS / 1000:g} s)"
     )
-    print(f"24 idle hours: {day(0, emits_watermarks=False)} and {day(0, emits_watermarks=True)} turns")
+    print(f"24 idle hours: {day(0, emits_watermarks=False)} and {day(0, emits_watermarks=True)} steps")
 
 
 if __name__ == "__main__":

@@ -74,11 +74,11 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = FAULTS_S,
     last: int = 0,
-    max_turns: int | None = None,
+    max_steps: int | None = None,
     **options: Any,
 ) -> WindowsResult:
     """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
-    loop = world_loop(seed, max_turns=max_turns or int(20_000 + 2_000 * faults_s), **options)  # it takes 5,000
+    loop = world_loop(seed, max_steps=max_steps or int(20_000 + 2_000 * faults_s), **options)  # it takes 5,000
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (WatchedTracker,), {"ledger": work.ledger})

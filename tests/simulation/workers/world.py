@@ -94,7 +94,7 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = FAULTS_S,
     last: int = 0,
-    max_turns: int = 5_000_000,
+    max_steps: int = 5_000_000,
     spawned: bool | None = None,
     **options: Any,
 ) -> WorkersResult:
@@ -102,7 +102,7 @@ def run(
 
     `spawned`: with the real parent, or without; None: the seed chooses.
     """
-    loop = world_loop(seed, max_turns=max_turns, **options)
+    loop = world_loop(seed, max_steps=max_steps, **options)
     world = loop.world
     if faults is None and world.chance.stream("calm").random() < CALM:
         faults = "none"
