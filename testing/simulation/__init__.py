@@ -1,13 +1,22 @@
 """The seeded world: topologies under faults, in virtual time, the same in every run of a seed.
 
-world.py     processes, time, which runs next       faults.py    scripts of faults       run.py    phases, invariants
-process.py   one simulated process                  operator.py  carries scripts out     trace.py  what happened
-loop.py      its event loop and clock               faulty_mailboxes.py  loses and delays messages between tasks
-chance.py    randomness from one seed               bolt_errors.py       bolts that raise
-network.py   between processes                      switch.py    the paths of the network
-disk.py      what survives a process                process_faults.py    faults of one process, for both operators
-fleet.py     several processes: phases, invariants  fleet_operator.py    carries scripts out on them
-spawner.py   processes that start others            endpoints.py         sources and sinks
+A world (world.py), and its parts:
+
+schedule.py  true time, and the events to come      process.py       a process, over all its incarnations
+scheduler.py which process runs next                incarnation.py   one run of it
+chance.py    randomness from one seed               loop.py          its event loop and its clock
+trace.py     what has happened                      processor.py     how fast it is
+problems.py  broken promises                        disk.py          what survives it
+switch.py    the paths of the network               network.py       how it connects to others: connection.py, flight.py
+                                                    spawner.py       how it starts others
+
+What is run in a world, and the faults:
+
+run.py       a topology in one process: phases      fleet.py             several processes: phases
+endpoints.py its sources and sinks                  fleet_operator.py    carries scripts out on them
+operator.py  carries scripts out on it              process_faults.py    faults of one process, for both operators
+bolt_errors.py       bolts that raise               faults.py            scripts of faults
+faulty_mailboxes.py  messages between tasks         invariants.py        what an idle topology looks like
 
 In pytest, for tests marked `simulate` (see plugin.py of testing):
 

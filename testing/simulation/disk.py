@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from ...runtime import MAX_BLOB_BYTES, StoreError, check_blob_name
 
 if TYPE_CHECKING:
-    from .process import Process
+    from .incarnation import Incarnation
 
 LATENCY_S: Final = 0.002
 """The longest time of a call; a `sync` takes up to ten times that. `slowness` multiplies it."""
@@ -127,18 +127,19 @@ class Disk:
 class SimStore:
     """The `Store` of one incarnation. Made by its process: `process.store`; after a failed sync, by `reopen`."""
 
-    def __init__(self, process: Process, disk: Disk, max_bytes: int = MAX_BLOB_BYTES) -> None:
+    def __init__(self, incarnation: Incarnation, disk: Disk, max_bytes: int = MAX_BLOB_BYTES) -> None:
         self.max_bytes = max_bytes
         self.disk = disk
-        self._process = process
-        self._incarnation = process.incarnation
+        self._incarnation = incarnation
+        self._name = incarnation.process.name
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._free_s = 0.0
         self._broken = False
 
     def reopen(self) -> SimStore:
         """Open the disk again."""
-        self._process.at_death.append((made := SimStore(self._process, self.disk, self.max_bytes)).process_died)
+        made = SimStore(self._incarnation, self.disk, self.max_bytes)
+        self._incarnation.at_death.append(made.process_died)
         return made
 
     async def read(self, name: str) -> bytes | None:
@@ -177,9 +178,9 @@ class SimStore:
 
     async def _do(self, work: Callable[[], T], times: float = 1.0) -> T:
         """One after another, in the order of the calls; cancelling a caller does not stop its call."""
-        world, process = self._process.world, self._process
-        done: asyncio.Future[T] = process.loop.create_future()
-        if process.alive and process.incarnation == self._incarnation:
+        world = self._incarnation.process.world
+        done: asyncio.Future[T] = self._incarnation.loop.create_future()
+        if self._incarnation.alive:
             self._waiting.append((work, done))
             self._free_s = max(self._free_s, world.now_s) + self.disk.draw_latency_s() * times
             world.call_at(self._free_s, self._next)
@@ -198,7 +199,7 @@ class SimStore:
 
     def _try(self, work: Callable[[], Any]) -> tuple[Any, StoreError | None]:
         if self._broken:
-            return None, StoreError(f"{self._process.name}: a sync failed. Open the disk anew and read what is there")
+            return None, StoreError(f"{self._name}: a sync failed. Open the disk anew and read what is there")
         try:
             return work(), None
         except StoreError as error:
@@ -207,9 +208,9 @@ class SimStore:
     def _checked(self, change: DiskChange) -> None:
         blob = change.applied_to(self.disk.read(change.name))
         if blob is not None and len(blob) > self.max_bytes:
-            raise StoreError(f"{self._process.name}: {change.name} would have more than {self.max_bytes:,} bytes")
+            raise StoreError(f"{self._name}: {change.name} would have more than {self.max_bytes:,} bytes")
         if self.disk.full and change.op != "remove":
-            raise StoreError(f"{self._process.name}: the disk is full: {change.name} is as it was")
+            raise StoreError(f"{self._name}: the disk is full: {change.name} is as it was")
         self.disk.change(change)
 
     def _sync(self) -> None:
@@ -217,7 +218,7 @@ class SimStore:
             self.disk.failing_syncs -= 1
             self.disk.crash()
             self._broken = True
-            raise StoreError(f"{self._process.name}: a sync failed, what was written since the last may be lost")
+            raise StoreError(f"{self._name}: a sync failed, what was written since the last may be lost")
         self.disk.sync()
 
 

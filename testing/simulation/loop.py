@@ -14,6 +14,7 @@ import asyncio
 import heapq
 import itertools
 import random
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
@@ -72,27 +73,79 @@ class SimTask(asyncio.Task[Any]):
         return self is other
 
 
+class SimTasks:
+    """The task factory of a loop: numbers its tasks, and references each of them until it ends.
+
+    A task without a reference would be collected, at a moment that the seed does not decide.
+    """
+
+    __slots__ = ("_numbers", "_sweep", "_tasks")
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._sweep = 256
+        self._numbers = itertools.count()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> SimTask:
+        task = SimTask(coro, loop=loop, number=next(self._numbers), **options)
+        self._tasks.append(task)
+        if len(self._tasks) > self._sweep:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._sweep = max(256, 2 * len(self._tasks))
+        return task
+
+    def clear(self) -> None:
+        """The loop has ended."""
+        self._tasks.clear()
+
+
+class ReadyOrder:
+    """The order in which the callbacks of one iteration run: one of ORDERS."""
+
+    __slots__ = ("_chance", "_order")
+
+    def __init__(self, chance: random.Random, order: str) -> None:
+        self._chance = chance
+        self._order = order
+
+    def arrange(self, ready: deque[Any]) -> int:
+        """Bring those that run now to the front; returns how many they are."""
+        if self._order == RANDOM:
+            if len(ready) > 1:
+                chosen = self._chance.randrange(len(ready))
+                ready.rotate(-chosen)
+                handle = ready.popleft()
+                ready.rotate(chosen)
+                ready.appendleft(handle)
+            return min(1, len(ready))
+        if len(ready) > 1 and self._order == SHUFFLE:
+            handles = list(ready)
+            self._chance.shuffle(handles)
+            ready.clear()
+            ready.extend(handles)
+        return len(ready)
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """The loop of a process. `now` returns true time; `order` is one of ORDERS."""
 
     virtual = True
+
+    _ready: deque[Any]
+    _scheduled: list[Any]
+    _timer_cancelled_count: int
+    _thread_id: int | None
 
     def __init__(self, now: Callable[[], float], clock: ProcessClock, chance: random.Random, order: str) -> None:
         super().__init__()
         self.clock = clock
         self._now = now
         self._chance = chance
-        self._order = order
+        self._order = ReadyOrder(chance, order)
         self.stopped = False
-        self._held: list[asyncio.Task[Any]] = []
-        self._held_sweep = 256
-        self._numbers = itertools.count()
-        self.set_task_factory(self._new_task)
+        self._tasks = SimTasks()
+        self.set_task_factory(self._tasks)
         self._clock_resolution = 1e-9
-        self._ready: Any
-        self._timer_cancelled_count: int
-        self._thread_id: int | None
-        self._scheduled: Any
 
     def time(self) -> float:
         """The process's own time."""
@@ -120,21 +173,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Run what is ready: all, or one callback; returns how many were run."""
         self._move_due()
         ready = self._ready
-        if self._order == RANDOM:
-            count = min(1, len(ready))
-            if len(ready) > 1:
-                chosen = self._chance.randrange(len(ready))
-                ready.rotate(-chosen)
-                handle = ready.popleft()
-                ready.rotate(chosen)
-                ready.appendleft(handle)
-        else:
-            count = len(ready)
-            if count > 1 and self._order == SHUFFLE:
-                handles = list(ready)
-                self._chance.shuffle(handles)
-                ready.clear()
-                ready.extend(handles)
+        count = self._order.arrange(ready)
         for done in range(count):
             handle = ready.popleft()
             if not handle._cancelled:
@@ -164,7 +203,7 @@ class SimLoop(asyncio.BaseEventLoop):
         for task in asyncio.all_tasks(self):  # it ignored the cancel
             waiting: Any = task
             waiting._log_destroy_pending = False
-        self._held.clear()
+        self._tasks.clear()
         self._ready.clear()
         self._scheduled.clear()
         self._thread_id = None
@@ -178,15 +217,6 @@ class SimLoop(asyncio.BaseEventLoop):
             handle = heapq.heappop(scheduled)
             handle._scheduled = False
             self._ready.append(handle)
-
-    def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> SimTask:
-        task = SimTask(coro, loop=self, number=next(self._numbers), **options)
-        # Referenced until it ends: else it would be collected, at a moment that the seed does not decide.
-        self._held.append(task)
-        if len(self._held) > self._held_sweep:
-            self._held = [held for held in self._held if not held.done()]
-            self._held_sweep = max(256, 2 * len(self._held))
-        return task
 
     # -- what asyncio asks of a loop ---------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class Operator:
         running = self._simulation.is_up()
         if running is not None:
             self._trace(f"is deactivated for {for_s:.3f} s")
-            self._process.spawn_background(_rest(running, for_s), "operator")
+            self._process.spawn(_rest(running, for_s), "operator", background=True)
 
     def _in_loop(self, work: Callable[[], None]) -> None:
         self._process.loop.call_soon(work)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_machine(process: Process, name: str = "machine") -> None:
     """Draw how fast this seed's processor is: the time of one callback."""
     chance = process.world.chance.stream(name)
-    process.handle_cost_s = 1e-6 * 100 ** chance.random()
+    process.processor.handle_cost_s = 1e-6 * 100 ** chance.random()
 
 
 def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bool:
@@ -29,7 +29,7 @@ def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bo
                 process.pause(fault.for_s)
         case "slow":
             trace_fault(process, f"is {fault.amount:.1f} times slower for {fault.for_s:.3f} s")
-            process.slowness = fault.amount
+            process.processor.slowness = fault.amount
             world.call_at(world.now_s + fault.for_s, _fast, process)
         case "clock":
             _clock(process, fault)
@@ -40,7 +40,7 @@ def apply_fault(process: Process, fault: Fault, start: Callable[[], None]) -> bo
 
 def heal(process: Process) -> None:
     """End all that `apply_fault` has done, except a death."""
-    process.slowness, process.paused_until_s = 1.0, 0.0
+    process.processor.heal()
     process.crash_at_effect = False
     process.clock.set_rate(1.0, process.world.now_s)
 
@@ -79,7 +79,7 @@ def _clock(process: Process, fault: Fault) -> None:
 
 
 def _fast(process: Process) -> None:
-    process.slowness = 1.0
+    process.processor.slowness = 1.0
 
 
 def _right_clock(process: Process) -> None:

@@ -170,7 +170,7 @@ class Simulation:
         async with LocalCluster(rng=process.rng, mailbox_wrapper=self.mailboxes) as cluster:
             self._running = running = await cluster.submit("storm", self.topology, self._config)
             self._incarnation = process.incarnation
-            process.spawn_background(_when_ended(running, self._ending), "the topology's end")
+            process.spawn(_when_ended(running, self._ending), "the topology's end", background=True)
             await self._ending
             await running.kill()
         if self.over and cluster.dead_letters:

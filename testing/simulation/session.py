@@ -77,7 +77,7 @@ class SeededRun:
 
     def unreported(self) -> list[str]:
         """Broken promises that were not reported to the test."""
-        return [problem for world in self.worlds for problem in world.problems[world.reported :]]
+        return [problem for world in self.worlds for problem in world.problems.unreported]
 
 
 class SimulationSession:

@@ -7,7 +7,7 @@
    which the next child of that name uses again. Two of one name do not run at once.
 2. A program that returns ends with code 0; one that raises prints a line to `on_line` and ends with 1, or with the code
    of its SystemExit. `kill` and a crash give -9. `terminate` gives -15, unless the program has set
-   `process.on_terminate`. A frozen process is terminated when it continues, and killed at once.
+   `process.current.on_terminate`. A frozen process is terminated when it continues, and killed at once.
 3. A child dies with its parent, a moment later (see parent watch), however the parent ended.
 4. Its input is `process.stdin`.
 """
@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from ...runtime import Child, ChildLine, SpawnError, check_stdin
+from .incarnation import Incarnation
 from .process import Process
 
 START_S: Final = 0.2
@@ -41,7 +42,7 @@ class SimSpawner:
         programs: Mapping[str, Program],
         on_line: Callable[[ChildLine], None] = lambda line: None,
     ) -> None:
-        self._parent = process
+        self._parent = process.current
         self._programs = dict(programs)
         self._on_line = on_line
         self._chance = process.world.chance.stream(f"spawns {process.name}.{process.incarnation}")
@@ -53,7 +54,7 @@ class SimSpawner:
         if any("\0" in word for word in arguments):
             raise SpawnError(f"{name}: an argument has a NUL in it")
         check_stdin(name, stdin)
-        world = self._parent.world
+        world = self._parent.process.world
         process = world.processes.get(name)
         if process is not None and process.alive:
             raise SpawnError(f"{name}: a process of that name runs, and has the same address in a simulated world")
@@ -72,21 +73,19 @@ class SimSpawner:
 class SimChild:
     """A `Child`."""
 
-    def __init__(self, parent: Process, pid: int, on_line: Callable[[ChildLine], None], start_s: float) -> None:
+    def __init__(self, parent: Incarnation, pid: int, on_line: Callable[[ChildLine], None], start_s: float) -> None:
         self.pid = pid
         self._parent = parent
-        self._parent_incarnation = parent.incarnation
         self._on_line = on_line
         self._start_s = start_s
-        self._process: Process
-        self._incarnation = 0
+        self._child: Incarnation
         self._code = KILLED  # unless it ends by itself
         self._ended = False
         self._waiters: list[asyncio.Future[int]] = []
 
     @property
     def name(self) -> str:
-        return self._process.name
+        return self._child.process.name
 
     async def wait(self) -> int:
         if not self._ended:
@@ -96,11 +95,11 @@ class SimChild:
         return self._code
 
     def terminate(self) -> None:
-        process = self._process
-        if self._is_alive() and process.on_terminate is not None:
-            process.loop.call_soon(process.on_terminate)
-        elif self._is_alive():
-            process.world.call_at(process.paused_until_s, self._die, TERMINATED)
+        child = self._child
+        if child.alive and child.on_terminate is not None:
+            child.loop.call_soon(child.on_terminate)
+        elif child.alive:
+            child.process.world.call_at(child.process.processor.paused_until_s, self._die, TERMINATED)
 
     def kill(self) -> None:
         self._die(KILLED)
@@ -125,14 +124,13 @@ class SimChild:
 
     def begin(self, process: Process, parent_watch_s: float) -> None:
         """The child runs."""
-        self._process = process
-        self._incarnation = process.incarnation
-        process.at_death.append(self._died)
+        self._child = process.current
+        self._child.at_death.append(self._died)
         world = process.world
 
         def parent_died(crashed: bool) -> None:
             if crashed:  # the machine of both
-                if self._is_alive():
+                if self._child.alive:
                     self._code = KILLED
                     process.crash("dies with its parent's machine")
             else:
@@ -140,13 +138,10 @@ class SimChild:
 
         self._parent.at_death.append(parent_died)
 
-    def _is_alive(self) -> bool:
-        return not self._ended and self._process.alive and self._process.incarnation == self._incarnation
-
     def _die(self, code: int) -> None:
-        if self._is_alive():
+        if self._child.alive:
             self._code = code
-            self._process.kill("is killed" if code == KILLED else "is terminated")
+            self._child.process.kill("is killed" if code == KILLED else "is terminated")
 
     def _died(self, crashed: bool) -> None:
         self._ended = True
@@ -159,5 +154,5 @@ class SimChild:
 
     def _print(self, text: str) -> None:
         parent = self._parent
-        if parent.alive and parent.incarnation == self._parent_incarnation:
+        if parent.alive:
             parent.loop.call_soon(self._on_line, ChildLine(self.name, self.pid, "stderr", text))

@@ -21,7 +21,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .network import SimConnection, SimListener
+    from .connection import SimConnection
+    from .flight import Flight
+    from .network import SimListener
     from .world import World
 
 SILENT: Final = 0.25
@@ -47,10 +49,10 @@ class Path:
     """Its bandwidth while a fault narrows it; 0: no fault."""
     cut: bool = False
     cuts: int = 0
-    slowed: dict[SimConnection, None] = field(default_factory=dict)
-    """The ends that have sent on it while its bandwidth was limited."""
-    held: list[SimConnection] = field(default_factory=list)
-    """One entry for each frame that waits for the end of the cut: its sender's end."""
+    slowed: dict[Flight, None] = field(default_factory=dict)
+    """The flights that have had frames on it while its bandwidth was limited."""
+    held: list[Flight] = field(default_factory=list)
+    """One entry for each frame that waits for the end of the cut: its flight."""
 
     @property
     def bandwidth(self) -> float:
@@ -62,8 +64,8 @@ class Path:
     def widen(self) -> None:
         """It carries more now: the frames on the line arrive sooner."""
         slowed, self.slowed = self.slowed, {}
-        for end in slowed:
-            end.hasten()
+        for flight in slowed:
+            flight.hasten()
 
     def draw_delay_s(self) -> float:
         """How long this frame takes."""
@@ -122,14 +124,14 @@ class Switch:
         elif path.cut and not cut:
             path.cut = False
             held, path.held = path.held, []
-            arrives: dict[SimConnection, bool] = {}
-            for end in held:
-                if end not in arrives:
-                    arrives[end] = path.chance.random() < 0.5
-                if arrives[end]:
-                    self.world.call_at(self.world.now_s + path.draw_delay_s(), end.arrive)
+            arrives: dict[Flight, bool] = {}
+            for flight in held:
+                if flight not in arrives:
+                    arrives[flight] = path.chance.random() < 0.5
+                if arrives[flight]:
+                    self.world.call_at(self.world.now_s + path.draw_delay_s(), flight.arrive)
                 else:
-                    end.lose_held()
+                    flight.lose_held()
 
     def break_between(self, one: str, other: str) -> int:
         """Cut every connection between two processes; returns how many. Each end notices in its own time."""
@@ -166,11 +168,11 @@ class Switch:
 
     def plug(self, end: SimConnection) -> None:
         """A connection has begun at this end."""
-        self._ends.setdefault(end.process.name, {})[end] = None
+        self._ends.setdefault(end.incarnation.process.name, {})[end] = None
 
     def unplug(self, end: SimConnection) -> None:
         """It has ended here."""
-        self._ends.get(end.process.name, {}).pop(end, None)
+        self._ends.get(end.incarnation.process.name, {}).pop(end, None)
 
     def connections(self, process: str) -> int:
         """How many connections a process has now."""
@@ -178,7 +180,7 @@ class Switch:
 
     def process_died(self, name: str, *, crashed: bool) -> None:
         """A process has died: its listeners and connections end with it."""
-        for address in [a for a, listener in self.listeners.items() if listener.process.name == name]:
+        for address in [a for a, listener in self.listeners.items() if listener.incarnation.process.name == name]:
             del self.listeners[address]
         silent = crashed and self._chance.random() < SILENT
         for end in list(self._ends.pop(name, ())):

@@ -71,7 +71,7 @@ class SimBackend:
         """From its start to its end; the exit code."""
         self.lives[process.name] = self.lives.get(process.name, 0) + 1
         leave = asyncio.Event()
-        process.on_terminate = leave.set
+        process.current.on_terminate = leave.set
         options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,), any_code=self.any_code)
         code = await work(
             options,

@@ -112,13 +112,13 @@ def test_a_remote_worker_ends_on_sigterm_without_a_replay_and_at_once_without_ta
         remote = backend.by_hand("remote-1")
         remote.start()
         await asyncio.sleep(2)
-        assert remote.on_terminate is not None
-        remote.loop.call_soon(remote.on_terminate)
+        assert remote.current.on_terminate is not None
+        remote.loop.call_soon(remote.current.on_terminate)
         await world.until(lambda: not remote.alive, 1, "its end")
         remote.start()
         running = await submit(cluster)
         await some_work(world)
-        remote.loop.call_soon(remote.on_terminate)
+        remote.loop.call_soon(remote.current.on_terminate)
         await world.until(lambda: not remote.alive, 20, "its end")
         await asyncio.sleep(3)
         remote.start()

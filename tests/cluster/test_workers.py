@@ -303,8 +303,8 @@ def test_a_worker_that_is_asked_to_end_is_replaced_without_a_replay() -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         process = world.processes["worker-2"]
-        assert process.on_terminate is not None
-        process.loop.call_soon(process.on_terminate)
+        assert process.current.on_terminate is not None
+        process.loop.call_soon(process.current.on_terminate)
         await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another worker-2")
         await running.wait_finished(100)
         assert Sum.seen == Counter(range(COUNT)), "each once"
@@ -417,8 +417,8 @@ def test_workers_may_end_or_freeze_at_any_time(seed: int) -> None:
                     process.kill("is killed by the test")
                 case "freeze":
                     process.pause(chance.choice([1.0, 30.0]))
-                case _ if process.on_terminate is not None:
-                    process.loop.call_soon(process.on_terminate)
+                case _ if process.current.on_terminate is not None:
+                    process.loop.call_soon(process.current.on_terminate)
         running = await starting
         await running.wait_finished(300)
         assert set(Sum.seen) == set(range(COUNT))

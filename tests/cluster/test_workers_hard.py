@@ -133,8 +133,8 @@ def test_a_topology_is_not_idle_while_its_spouts_wait_for_a_replaced_worker() ->
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
         process = world.processes["worker-2"]
-        assert process.on_terminate is not None
-        process.loop.call_soon(process.on_terminate)
+        assert process.current.on_terminate is not None
+        process.loop.call_soon(process.current.on_terminate)
         await running.wait_idle(60)
         assert len(Numbers.acked) == test_workers.COUNT
         assert backend.lives["worker-2"] == 2
@@ -149,8 +149,8 @@ def test_commands_to_spouts_during_a_replacement_apply_afterwards() -> None:
         running = await submit(cluster)
         await world.until(lambda: len(Numbers.acked) > 20, 10, "some work")
         process = world.processes["worker-2"]
-        assert process.on_terminate is not None
-        process.loop.call_soon(process.on_terminate)
+        assert process.current.on_terminate is not None
+        process.loop.call_soon(process.current.on_terminate)
         await asyncio.sleep(0.3)
         await running.deactivate()
         await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another")

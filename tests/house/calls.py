@@ -99,7 +99,7 @@ def _kind(code: CodeType) -> int:
     if not path.startswith(ROOT):
         return 0
     file = path.removeprefix(ROOT)
-    if file.startswith("testing/simulation/network") and code.co_qualname.endswith("Connection.send"):
+    if file.startswith("testing/simulation/connection") and code.co_qualname.endswith("Connection.send"):
         return 4
     if file.startswith(TOOLS) or code.co_name in COMPREHENSIONS:
         return 0

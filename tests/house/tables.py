@@ -322,7 +322,7 @@ PATH_METHODS: Final = ("chmod", "exists", "glob", "is_dir", "is_file", "lstat", 
 
 TASK_MAKERS: Final = (
     "actors/*",  # the guardian lives there
-    "testing/simulation/process.py",  # a simulated process's program, held by the process
+    "testing/simulation/incarnation.py",  # a simulated process's program, held by its incarnation
 )
 """Modules that may start asyncio tasks by hand. Patterns."""
 

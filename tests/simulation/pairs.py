@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from aiostorm.testing.simulation import World
-from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.testing.simulation.connection import SimConnection
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import (
     ConnectionLostError,

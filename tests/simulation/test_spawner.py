@@ -45,7 +45,7 @@ class Programs:
 
     async def polite(self, process: Process, arguments: Sequence[str]) -> None:
         asked = asyncio.Event()
-        process.on_terminate = asked.set
+        process.current.on_terminate = asked.set
         await asked.wait()
         await process.store.write("last", b"words")
 

@@ -138,12 +138,12 @@ def test_a_slow_processor_takes_time() -> None:
         begun_s = process.world.now_s
         for _ in range(100):
             await asyncio.sleep(0)
-        took[process.slowness] = process.world.now_s - begun_s
+        took[process.processor.slowness] = process.world.now_s - begun_s
 
     async def test(world: World) -> None:
         for name, slowness in (("a", 1.0), ("b", 10.0)):
             process = world.process(name, program)
-            process.handle_cost_s, process.slowness = 0.001, slowness
+            process.processor.handle_cost_s, process.processor.slowness = 0.001, slowness
             process.start()
         await asyncio.sleep(60)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from aiostorm.testing.simulation.connection import SimConnection
 from aiostorm.testing.simulation.disk import SimStore
-from aiostorm.testing.simulation.network import SimConnection
 from aiostorm.transport import LinkSequence, PeerStarted
 from aiostorm.transport.link.handshake import Handshake
 from aiostorm.transport.link.headers import LinkAck, LinkHello, decode

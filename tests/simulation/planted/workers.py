@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from aiostorm.cluster.tasks_here import TasksHere
-from aiostorm.testing.simulation.network import SimConnection
+from aiostorm.testing.simulation.connection import SimConnection
 from aiostorm.transport import Exchange, ReceiverCredit, SenderCredit, SendQueue
 from aiostorm.transport.exchange.peer_channel import PeerChannel
 from aiostorm.transport.exchange.receive_buffer import ReceiveBuffer

@@ -139,7 +139,7 @@ class Idling(PressureWorkload):
         result = Day(
             master.event_count,
             self.mailboxes.counts.total(),
-            world.steps,
+            world.scheduler.steps,
             sum(demand.emitted for demand in demands),
             sum(demand.acked for demand in demands),
         )

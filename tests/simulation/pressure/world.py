@@ -124,7 +124,7 @@ class PressureWorkload:
         self.process = world.process("pressure", self.main)
         draw_machine(self.process)
         if world.chance.stream("speed").random() < 0.5:  # what takes no time happens at the same moment as other things
-            self.process.handle_cost_s = 0.0
+            self.process.processor.handle_cost_s = 0.0
         self._base = self.shape.config
 
     # -- the program -------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class PressureWorkload:
     def update(self, changes: dict[str, Any]) -> None:
         self.world.trace.add(self.world.now_s, "fault", "update", repr(changes))
         self.wants_pacing = bool(changes["backpressure_enable"])
-        self.process.spawn_background(self._update(changes), "update")
+        self.process.spawn(self._update(changes), "update", background=True)
 
     async def _update(self, changes: dict[str, Any]) -> None:
         config: Config = await self.running.update(changes)

@@ -122,9 +122,9 @@ async def _run(world: World, talk: Talk, after_s: float) -> int:
     process = world.process("talk", main)
     process.start()
     await asyncio.sleep(max(talk.stops_s) + 3 * IDLE_MS / 1000)
-    before = world.steps
+    before = world.scheduler.steps
     await asyncio.sleep(after_s)
-    steps = world.steps - before
+    steps = world.scheduler.steps - before
     process.loop.call_soon(ending.set)
     await world.until(lambda: not process.alive, 60.0, "the end of the process")
     world.check()

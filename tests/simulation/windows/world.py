@@ -106,7 +106,7 @@ class Worker(Program):
         """See Watched."""
         self.system = system
         self.incarnation = node._links.incarnation
-        self.process.at_death.append(partial(self.work.died, self.life, self.incarnation))
+        self.process.current.at_death.append(partial(self.work.died, self.life, self.incarnation))
         node.on_lost(self._lost)
         return node
 
@@ -295,7 +295,7 @@ class WindowsWorkload:
         works = []
         for worker in self.workers:
             process = worker.process
-            if not process.alive or process.slowness != 1.0 or process.paused_until_s > now_s or not worker.emits:
+            if not process.alive or process.processor.is_harmed(now_s) or not worker.emits:
                 self._trouble_s[worker.name] = now_s
                 continue
             works.append(worker)

@@ -154,7 +154,7 @@ class Watched:
         """A life begins, with links to all peers; the task set is given what is returned as its router."""
         self.system = system
         self.incarnation = node._links.incarnation
-        self.process.at_death.append(partial(self.work.died, self.life, self.incarnation))
+        self.process.current.at_death.append(partial(self.work.died, self.life, self.incarnation))
         node.on_lost(self._lost)
         for peer in node.peers:
             if peer in self.work.names:

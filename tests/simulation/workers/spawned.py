@@ -115,7 +115,7 @@ class SpawnedBackend:
         """The program of `aiostorm worker`, without its command line."""
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
         leave = asyncio.Event()
-        process.on_terminate = leave.set
+        process.current.on_terminate = leave.set
         words = (given["--name"], given["--connect"], given["--listen"], process.incarnation)
         options = WorkerOptions(*words, targets=(given["--target"],))
         try:

@@ -318,8 +318,8 @@ class WorkersWorkload:
         world = self.world
         if not process.alive or process.incarnation != life:
             self.disowned.pop(process, None)
-        elif process.paused_until_s > world.now_s or after_s > 0:
-            frozen = process.paused_until_s > world.now_s
+        elif process.processor.paused_until_s > world.now_s or after_s > 0:
+            frozen = process.processor.paused_until_s > world.now_s
             world.call_at(world.now_s + 0.2, self._disown, process, life, after_s if frozen else after_s - 0.2)
         else:
             del self.disowned[process]
@@ -387,8 +387,7 @@ class WorkersWorkload:
             self._cuts = cuts
             self.trouble()
         for program in self.running:
-            process = program.process
-            if process.slowness != 1.0 or process.paused_until_s > self.world.now_s or not program.emits:
+            if program.process.processor.is_harmed(self.world.now_s) or not program.emits:
                 self.trouble()
 
     def settled(self) -> bool:

@@ -143,7 +143,7 @@ class Town:
             if not process.alive:
                 process.start()
         await asyncio.sleep(
-            max(0.0, *(process.paused_until_s - self.world.now_s for process in self.processes.values()))
+            max(0.0, *(process.processor.paused_until_s - self.world.now_s for process in self.processes.values()))
         )
 
     async def recover(self) -> None:
