@@ -17,12 +17,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
 from .mailbox import Mailbox
-from .messages import ChildEscalated, Question, Reply, StartedAnswer, Stop
+from .messages import Answer, ChildEscalated, MaybeAwaitable, Message, Question, Reply, StartedAnswer, Stop
 from .policy import RestartPolicy
 from .timers import Timer
 
@@ -53,17 +53,17 @@ class Actor:
 
     _cell: Cell = NO_CELL  # the system sets one before `started`
 
-    def started(self) -> Any:
+    def started(self) -> MaybeAwaitable:
         """Called before the first message, and again after each restart."""
 
-    def receive(self, message: Any) -> Any:
+    def receive(self, message: Message) -> MaybeAwaitable:
         """Handle one message. The return value is the reply if the message came by `ask`."""
         raise NotImplementedError(f"{type(self).__name__} must define receive")
 
-    def stopped(self) -> Any:
+    def stopped(self) -> MaybeAwaitable:
         """Called when the actor ends (not before a restart)."""
 
-    def child_escalated(self, ref: Ref, error: BaseException) -> Any:
+    def child_escalated(self, ref: Ref, error: BaseException) -> MaybeAwaitable:
         """A child has failed for good. By default this actor fails with the same error."""
         raise ActorEscalatedError(f"{ref.path} gave up: {error!r}") from error
 
@@ -106,11 +106,11 @@ class Actor:
         """Stop watching. A Terminated message that is already in the mailbox is still received."""
         self._cell.deathwatch.unwatch(ref.deathwatch)
 
-    def after(self, delay_s: float, message: Any) -> Timer:
+    def after(self, delay_s: float, message: Message) -> Timer:
         """Send this actor a message in `delay_s` seconds."""
         return self._cell.timers.after(delay_s, message)
 
-    def every(self, interval_s: float, message: Any) -> Timer:
+    def every(self, interval_s: float, message: Message) -> Timer:
         """Send this actor a message every `interval_s` seconds; missed messages are not made up for."""
         return self._cell.timers.every(interval_s, message)
 
@@ -153,42 +153,38 @@ class Actor:
             else:
                 await asyncio.sleep(0)  # there may be more messages: let other tasks run first
 
-    async def _handle_system(self, cell: Cell, message: Any) -> None:
+    async def _handle_system(self, cell: Cell, message: Message) -> None:
         """Handle a message of the kernel."""
-        kind = type(message)
-        if kind is Question:
+        if isinstance(message, Question):
             later = self._answer(message)
             if later is not None:
                 await later
-        elif kind is Stop:
+        elif isinstance(message, Stop):
             cell.mailbox.close(f"actor {cell.path} is stopping")
             cell.termination.stop_asked = True  # must survive a restart
-        elif kind is Timer:
+        elif isinstance(message, Timer):
             if message.received():
-                await self._handle(message.message)
+                await maybe_await(self.receive(message.message))
         elif cell.supervision.is_of_child(message):
             await maybe_await(self.child_escalated(message.ref, message.error))
-
-    async def _handle(self, message: Any) -> Any:
-        return await maybe_await(self.receive(message))
 
     def _answer(self, question: Question) -> Awaitable[None] | None:
         """Answer a question. Returns what is left to await if `receive` is async: most answers need no coroutine."""
         reply = question.reply
         if type(question.message) is StartedAnswer:
-            return self._answer_later(question.message.value, reply)
+            return _answer_later(self._cell, question.message.value, reply)
         try:
             value = self.receive(question.message)
             if value is not None and inspect.isawaitable(value):
-                return self._answer_later(value, reply)
+                return _answer_later(self._cell, value, reply)
         except BaseException as error:
-            self._refuse(reply, error)
+            _refuse(self._cell, reply, error)
             raise
         if not reply.done():  # if it is done, the caller no longer waits: the work may still matter, the reply does not
             reply.set_result(value)
         return None
 
-    def _answer_at_once(self, message: Any) -> Any:
+    def _answer_at_once(self, message: Message) -> Answer:
         """Answer in the caller's step, as this actor's task, while that task sleeps and the mailbox is empty."""
         try:
             return self._cell.task.call(self.receive, message)
@@ -198,22 +194,24 @@ class Actor:
             self._cell.mailbox.wake()
             raise self._cell.ask_error(error) from error
 
-    async def _answer_later(self, value: Awaitable[Any], reply: Reply) -> None:
-        try:
-            result = await value
-        except BaseException as error:
-            self._refuse(reply, error)
-            raise
-        if not reply.done():
-            reply.set_result(result)
 
-    def _refuse(self, reply: Reply, error: BaseException) -> None:
-        # Never cancel the reply: the caller would mistake it for its own cancellation.
-        if not reply.done():
-            reply.set_exception(self._cell.ask_error(error))
+async def _answer_later(cell: Cell, value: Awaitable[Answer], reply: Reply) -> None:
+    try:
+        result = await value
+    except BaseException as error:
+        _refuse(cell, reply, error)
+        raise
+    if not reply.done():
+        reply.set_result(result)
 
 
-async def maybe_await(value: Any) -> Any:
+def _refuse(cell: Cell, reply: Reply, error: BaseException) -> None:
+    # Never cancel the reply: the caller would mistake it for its own cancellation.
+    if not reply.done():
+        reply.set_exception(cell.ask_error(error))
+
+
+async def maybe_await(value: MaybeAwaitable) -> Answer:
     """The result of a user method: awaited if the method is `async def`."""
     if value is not None and inspect.isawaitable(value):
         return await value

@@ -8,16 +8,18 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio.tasks import _enter_task, _leave_task  # documented under asyncio's "Extending"
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from .dispatcher import Stepper
+from .dispatcher import Stepper, enter_task, leave_task
 from .reaper import suspended_at
 
 if TYPE_CHECKING:
     from .system import ActorSystem
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class ActorTask:
@@ -33,7 +35,7 @@ class ActorTask:
         self._context = copy_context()
         self.begun = False
 
-    def start(self, work: Coroutine[Any, Any, None], name: str, on_unstarted: Callable[[], None]) -> None:
+    def start(self, work: Coroutine[object, None, None], name: str, on_unstarted: Callable[[], None]) -> None:
         """Start it. `on_unstarted` is called if it is cancelled before its first step: then `work` does not run."""
         self._task = self._system.guard(work, name=name, context=self._context)
         self._task.add_done_callback(lambda _: None if self.begun else on_unstarted())
@@ -67,19 +69,19 @@ class ActorTask:
         """The line at which it is suspended."""
         return suspended_at(self._task)
 
-    def call(self, function: Callable[[Any], Any], argument: Any) -> Any:
+    def call(self, function: Callable[[A], R], argument: A) -> R:
         """Call a function within the step of another task (if there is one), but as this task and in its context."""
         loop, task = self._loop, self._task
         caller = asyncio.current_task(loop)
         if caller is not None:
-            _leave_task(loop, caller)
-        _enter_task(loop, task)
+            leave_task(loop, caller)
+        enter_task(loop, task)
         try:
             return self._context.run(function, argument)
         finally:
-            _leave_task(loop, task)
+            leave_task(loop, task)
             if caller is not None:
-                _enter_task(loop, caller)
+                enter_task(loop, caller)
 
     def stepper(self, waits: Callable[[], bool], step: Callable[[], None]) -> Stepper:
         """For `Mailbox.wait_steps`, in which the task waits."""

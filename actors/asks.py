@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .deadlines import Deadlines
+from .messages import Answer, Message
+
+if TYPE_CHECKING:
+    from .ref import Ref
 
 
 class Asks:
@@ -18,9 +22,9 @@ class Asks:
 
     __slots__ = ("answer", "at_once", "deadlines", "error", "loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, deadlines: Deadlines | None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, deadlines: Deadlines[Ref] | None) -> None:
         self.loop = loop
         self.deadlines = deadlines
-        self.answer: Callable[[Any], Any] | None = None
+        self.answer: Callable[[Message], Answer] | None = None
         self.at_once = 0
         self.error: BaseException | None = None

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, TypeVar
+
+from .messages import Answer
+
+About = TypeVar("About")
+"""What the waits are about: questions to actors."""
 
 _EARLY_S = 1e-6  # an event loop may call a little early: a deadline that is this close counts as due
 
 
-class Deadlines:
+class Deadlines(Generic[About]):
     """Timeouts of `timeout_s`; `late(wait, about, timeout_s)` is called for each wait that takes longer."""
 
     __slots__ = ("_late", "_loop", "_timer", "_waits", "timeout_s")
@@ -26,25 +31,25 @@ class Deadlines:
         self,
         loop: asyncio.AbstractEventLoop,
         timeout_s: float,
-        late: Callable[[asyncio.Future[Any], Any, float], None],
+        late: Callable[[asyncio.Future[Answer], About, float], None],
     ) -> None:
         self.timeout_s = timeout_s
         self._loop = loop
         self._late = late
-        self._waits: dict[asyncio.Future[Any], tuple[float, Any]] = {}
+        self._waits: dict[asyncio.Future[Answer], tuple[float, About]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._waits)
 
-    def add(self, wait: asyncio.Future[Any], about: Any) -> None:
+    def add(self, wait: asyncio.Future[Answer], about: About) -> None:
         """Call `late` for this wait in `timeout_s` seconds, unless it is discarded before."""
         due_s = self._loop.time() + self.timeout_s
         self._waits[wait] = (due_s, about)
         if self._timer is None:
             self._timer = self._loop.call_at(due_s, self._due)
 
-    def discard(self, wait: asyncio.Future[Any]) -> None:
+    def discard(self, wait: asyncio.Future[Answer]) -> None:
         """The wait has finished."""
         self._waits.pop(wait, None)
 
@@ -57,7 +62,7 @@ class Deadlines:
     def _due(self) -> None:
         now_s = self._loop.time() + _EARLY_S
         self._timer = None
-        late: list[tuple[asyncio.Future[Any], Any]] = []
+        late: list[tuple[asyncio.Future[Answer], About]] = []
         for wait, (due_s, about) in self._waits.items():
             if due_s > now_s:
                 self._timer = self._loop.call_at(due_s, self._due)

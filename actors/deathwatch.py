@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .messages import Terminated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Watcher(Protocol):
     """Receives the notification: for an actor, its mailbox."""
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Terminated) -> None:
         """Put a Terminated message into the mailbox; never refused."""
         ...
 

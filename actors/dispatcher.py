@@ -21,11 +21,14 @@ implementations ("Extending": `_enter_task`, `_leave_task`).
 from __future__ import annotations
 
 import asyncio
-from asyncio.tasks import _enter_task, _leave_task  # documented under asyncio's "Extending"
+from asyncio.tasks import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage] - documented: "Extending"
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Final
+
+enter_task: Final = _enter_task
+leave_task: Final = _leave_task
 
 TURN_S: Final = 0.002
 """The longest time of a round before the event loop continues."""
@@ -114,8 +117,8 @@ class Stepper:
         """Run the step as the actor's asyncio task."""
         self.queued = False
         if self._waits():
-            _enter_task(self._loop, self._task)
+            enter_task(self._loop, self._task)
             try:
                 self._context.run(self._step)
             finally:
-                _leave_task(self._loop, self._task)
+                leave_task(self._loop, self._task)

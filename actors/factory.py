@@ -1,5 +1,8 @@
 """ActorFactory: makes the instances of one actor, from an instance, a class or a factory function."""
 
+# pyright: reportPrivateUsage=false
+# (`Actor._cell`: with an underscore, since actors of users inherit it)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,8 +22,7 @@ class ActorFactory:
     _factory: Callable[[], object]
 
     def __init__(self, cell: Cell, actor: Actor | Callable[[], Actor]) -> None:
-        if not callable(actor) and not isinstance(actor, Actor):
-            raise TypeError(f"spawn takes an Actor, its class or a factory, not {actor!r}")
+        _check(actor)
         self._cell = cell
         self._instance = actor if isinstance(actor, Actor) else None
         if isinstance(actor, Actor):
@@ -45,6 +47,11 @@ class ActorFactory:
         if owner is not NO_CELL and owner is not self._cell and not owner.termination.ended.done():
             raise ValueError(f"{actor!r} already runs as {owner.path}: spawn a class or a factory to have several")
         actor._cell = self._cell
+
+
+def _check(actor: object) -> None:
+    if not callable(actor) and not isinstance(actor, Actor):
+        raise TypeError(f"spawn takes an Actor, its class or a factory, not {actor!r}")
 
 
 def base_name(actor: Actor | Callable[[], Actor]) -> str:

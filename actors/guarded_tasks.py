@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .errors import KillTimeoutError
 from .reaper import suspended_at
@@ -24,20 +24,20 @@ class GuardedTasks:
     def __init__(self, loop: asyncio.AbstractEventLoop, fail: Callable[[str, BaseException], None]) -> None:
         self.loop = loop
         self._fail = fail
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they started and are ended
-        self._given_up: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[object], None] = {}  # in the order in which they started and are ended
+        self._given_up: set[asyncio.Task[object]] = set()
 
     def __contains__(self, task: object) -> bool:
         return task in self._tasks
 
-    def start(self, work: Coroutine[Any, Any, T], *, name: str, context: Context | None) -> asyncio.Task[T]:
+    def start(self, work: Coroutine[object, None, T], *, name: str, context: Context | None) -> asyncio.Task[T]:
         """Start one."""
         task = self.loop.create_task(work, name=name, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
-    def give_up(self, task: asyncio.Task[Any], error: BaseException) -> None:
+    def give_up(self, task: asyncio.Task[object], error: BaseException) -> None:
         """Abandon a task that does not end."""
         self._given_up.add(task)
         self._fail(task.get_name(), error)
@@ -45,7 +45,7 @@ class GuardedTasks:
     async def end(self, kill_timeout_s: float) -> asyncio.CancelledError | None:
         """End all that are left. Returns the cancellation of the caller, if there was one meanwhile."""
         cancelled: asyncio.CancelledError | None = None
-        warned: set[asyncio.Task[Any]] = set()
+        warned: set[asyncio.Task[object]] = set()
         while left := self._unfinished():
             for task in left:
                 task.cancel()
@@ -58,17 +58,17 @@ class GuardedTasks:
             warned.update(left)
         return cancelled
 
-    def _unfinished(self) -> list[asyncio.Task[Any]]:
+    def _unfinished(self) -> list[asyncio.Task[object]]:
         return [task for task in self._tasks if not task.done() and task not in self._given_up]
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.pop(task, None)
         self._given_up.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(task.get_name(), error)
 
 
-async def wait_uncancelled(waited: asyncio.Future[Any]) -> asyncio.CancelledError | None:
+async def wait_uncancelled(waited: asyncio.Future[T]) -> asyncio.CancelledError | None:
     """Wait for something that has its own bound, even if this task is cancelled; returns that cancellation."""
     cancelled: asyncio.CancelledError | None = None
     while not waited.done():

@@ -7,10 +7,14 @@ between two tasks. For a sender there is no difference.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from .lanes import ParkedSender
+from .messages import Message
 from .reader_state import ReaderState
+
+Pack: TypeAlias = Callable[[Any, Any, Any], Any]
+"""Encodes a message that another process gets: its arguments are those of the layers above."""
 
 
 class SenderGate(Protocol):
@@ -71,15 +75,15 @@ class Inbox(Protocol):
         ...
 
     @property
-    def pack(self) -> Callable[[Any, Any, Any], Any] | None:
+    def pack(self) -> Pack | None:
         """(origin, items, anchors) → both encoded, in pieces, for another process; None in this process."""
         ...
 
-    def offer(self, item: Any, weight: int = 1) -> bool:
+    def offer(self, item: Message, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. False also when closed."""
         ...
 
-    def force(self, item: Any, weight: int = 1) -> bool:
+    def force(self, item: Message, weight: int = 1) -> bool:
         """Accept a piece even if the gate is closed; False when the mailbox is closed."""
         ...
 
@@ -87,6 +91,6 @@ class Inbox(Protocol):
         """Pull pieces from this sender when there is free capacity."""
         ...
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         """Put a message on the control lane; never refused."""
         ...

@@ -22,17 +22,18 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from .errors import MailboxClosedError
 from .gate import Gate
+from .messages import Message
 from .reader_state import ReaderState
 
 
 class ParkedSender(Protocol):
     """A sender that waits for free capacity, and keeps its pieces meanwhile."""
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Message, int] | None:
         """The next piece and its weight; None if there are no more pieces."""
         ...
 
@@ -64,9 +65,9 @@ class Lanes:
         self.reader = ReaderState()
         self.closed = False
         self.close_reason = "the mailbox is closed"
-        self.on_late: Callable[[Any], None] | None = None
-        self._control: deque[Any] = deque()
-        self._data: deque[tuple[int, Any]] = deque()
+        self.on_late: Callable[[Message], None] | None = None
+        self._control: deque[Message] = deque()
+        self._data: deque[tuple[int, Message]] = deque()
         self._parked: deque[ParkedSender] = deque()
 
     @property
@@ -79,7 +80,7 @@ class Lanes:
         """Is there a data message?"""
         return bool(self._data)
 
-    def waiting(self) -> Iterator[Any]:
+    def waiting(self) -> Iterator[Message]:
         """The messages of the data lane in order; they stay in it."""
         return (item for _, item in self._data)
 
@@ -93,7 +94,7 @@ class Lanes:
         """Did it pass its high mark without having come down to its low mark since?"""
         return not self.gate.is_open
 
-    def offer(self, item: Any, weight: int = 1) -> bool:
+    def offer(self, item: Message, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. False also when closed (see `closed`).
 
         ValueError for a piece that would exceed the capacity; no piece of up to `gate.max_piece` does.
@@ -109,7 +110,7 @@ class Lanes:
         self._arrived()
         return True
 
-    def force(self, item: Any, weight: int = 1) -> bool:
+    def force(self, item: Message, weight: int = 1) -> bool:
         """Accept a piece even if the gate is closed, for edges on which waiting could deadlock. False when closed."""
         if self.closed:
             return False
@@ -121,7 +122,7 @@ class Lanes:
         self._arrived()
         return True
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         """Put a message on the control lane. It is never refused, even when the mailbox is closed: stopping needs it.
 
         When there is no reader any more, `on_late` is called with it.
@@ -153,17 +154,17 @@ class Lanes:
         with contextlib.suppress(ValueError):
             self._parked.remove(sender)
 
-    def take(self) -> Any:
+    def take(self) -> Message:
         """The next message, control before data; EMPTY if there is none."""
         if self._control:
             return self._control.popleft()
         return self.take_data()
 
-    def take_control(self) -> Any:
+    def take_control(self) -> Message:
         """The next control message; EMPTY if there is none."""
         return self._control.popleft() if self._control else EMPTY
 
-    def take_data(self) -> Any:
+    def take_data(self) -> Message:
         """The next data message; EMPTY if there is none."""
         if not self._data:
             return EMPTY
@@ -174,13 +175,13 @@ class Lanes:
             self._open()
         return item
 
-    def take_batch(self, limit: int) -> list[Any]:
+    def take_batch(self, limit: int) -> list[Message]:
         """Data messages until their weight reaches `limit`.
 
         A message is never cut: the last one may exceed the limit, by less than its own weight.
         """
         data = self._data
-        batch: list[Any] = []
+        batch: list[Message] = []
         taken = 0
         while data and taken < limit:
             weight, item = data.popleft()
@@ -201,7 +202,7 @@ class Lanes:
         while self._parked:
             self._parked.popleft().refused(MailboxClosedError(self.close_reason))
 
-    def remove_all(self) -> list[Any]:
+    def remove_all(self) -> list[Message]:
         """Empty both lanes and return their messages, for the dead letters."""
         left = [*self._control, *(item for _, item in self._data)]
         self._control.clear()

@@ -15,11 +15,11 @@ times cheaper than `asyncio.Queue`, which makes a future for every wait on eithe
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from .dispatcher import Stepper
 from .errors import MailboxClosedError
 from .lanes import EMPTY, Lanes
+from .messages import Message
 
 
 class Mailbox(Lanes):
@@ -49,7 +49,7 @@ class Mailbox(Lanes):
             raise ValueError(f"a mailbox has one reader: {self._owner} uses this one, give {owner} its own")
         self._owner = owner
 
-    async def put(self, item: Any, weight: int = 1) -> None:
+    async def put(self, item: Message, weight: int = 1) -> None:
         """Put a piece into the mailbox; wait for free capacity. MailboxClosedError if the mailbox closes first.
 
         If the call is cancelled while it waits, the piece was not accepted, unless that had just happened.
@@ -100,7 +100,7 @@ class Mailbox(Lanes):
             self._waiter = None
             waiter.set_result(None)
 
-    def offer(self, item: Any, weight: int = 1) -> bool:
+    def offer(self, item: Message, weight: int = 1) -> bool:
         """Accept a piece if the gate is open; never waits. (Lanes.offer, inlined for speed.)"""
         gate = self.gate
         if not gate.is_open:
@@ -119,7 +119,7 @@ class Mailbox(Lanes):
             waiter.set_result(None)
         return True
 
-    def take(self) -> Any:
+    def take(self) -> Message:
         """The next message, control before data; EMPTY if there is none. (Inlined.)"""
         if self._control:
             return self._control.popleft()
@@ -133,7 +133,7 @@ class Mailbox(Lanes):
             self._open()
         return item
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         """Put a message on the control lane; never refused. (Inlined.)"""
         if self.on_late is not None:
             self.on_late(item)
@@ -144,7 +144,7 @@ class Mailbox(Lanes):
             self._waiter = None
             waiter.set_result(None)
 
-    async def _put_slowly(self, item: Any, weight: int) -> None:
+    async def _put_slowly(self, item: Message, weight: int) -> None:
         if self.closed:
             raise MailboxClosedError(self.close_reason)
         self.gate.check_weight(weight)
@@ -169,11 +169,11 @@ class _ParkedMessage:
 
     __slots__ = ("_piece", "accepted")
 
-    def __init__(self, item: Any, weight: int, accepted: asyncio.Future[None]) -> None:
-        self._piece: tuple[Any, int] | None = (item, weight)
+    def __init__(self, item: Message, weight: int, accepted: asyncio.Future[None]) -> None:
+        self._piece: tuple[Message, int] | None = (item, weight)
         self.accepted = accepted
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Message, int] | None:
         piece, self._piece = self._piece, None
         if self.accepted.done():
             return None

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from .ref import Ref
+
+Message: TypeAlias = Any
+"""A message: any value of the code that uses actors, or one of the kernel's own."""
+
+Answer: TypeAlias = Any
+"""The return value of an actor's `receive`, as the caller of `ask` gets it."""
+
+MaybeAwaitable: TypeAlias = Any
+"""The return value of a method that is a `def` or an `async def`: a value, or an awaitable of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ class Reply(Protocol):
         """Is it already set or cancelled?"""
         ...
 
-    def set_result(self, result: Any, /) -> None:
+    def set_result(self, result: Answer, /) -> None:
         """Set the answer."""
         ...
 
@@ -52,7 +61,7 @@ class Question:
 
     __slots__ = ("message", "reply")
 
-    def __init__(self, message: Any, reply: Reply) -> None:
+    def __init__(self, message: Message, reply: Reply) -> None:
         self.message = message
         self.reply = reply
 
@@ -61,8 +70,8 @@ class Question:
 class StartedAnswer:
     """Replaces the message of a question for which `receive` was already called; `value` is still to be awaited."""
 
-    message: Any
-    value: Any
+    message: Message
+    value: MaybeAwaitable
 
     def close(self) -> None:
         """Close the coroutine: it will not be awaited."""
@@ -75,5 +84,5 @@ class DeadLetter:
     """A message that was accepted but never processed. `reason` says why."""
 
     path: str
-    message: Any
+    message: Message
     reason: str

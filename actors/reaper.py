@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 from ..runtime import is_ours
 
@@ -59,10 +58,10 @@ class Reaper:
         self.begin()
 
 
-def suspended_at(task: asyncio.Task[Any]) -> str:
+def suspended_at(task: asyncio.Task[object]) -> str:
     """The line at which an asyncio task is suspended: in the innermost user code, if there is any."""
     found: FrameType | None = None
-    awaited: Any = task.get_coro()
+    awaited: object = task.get_coro()
     while awaited is not None:
         frame: FrameType | None = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None and (found is None or not is_ours(frame.f_code.co_filename)):

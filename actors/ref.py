@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..runtime import AiostormError
 from .errors import AskTimeoutError, MailboxClosedError
-from .messages import Question, Reply, StartedAnswer
+from .messages import Answer, Message, Question, Reply, StartedAnswer
 
 if TYPE_CHECKING:
     from .cell import Cell
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .deathwatch import DeathWatch
     from .inbox import Inbox
 
-_FROM_SYSTEM: Any = object()
+_FROM_SYSTEM: Final = float("nan")
+"""The default of `timeout_s`: only this very object means the system's timeout."""
 
 AT_ONCE: Final = 64
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set})
@@ -65,7 +66,7 @@ class Ref:
         """The actor's side of the death watch."""
         return self.cell.deathwatch
 
-    async def tell(self, message: Any) -> None:
+    async def tell(self, message: Message) -> None:
         """Send a message; wait while the mailbox is full. MailboxClosedError if the actor has stopped.
 
         If the call is cancelled while it waits, the message was not sent, unless that had just happened.
@@ -73,7 +74,7 @@ class Ref:
         if not self._mailbox.offer(message):
             await self._mailbox.put(message)
 
-    def tell_nowait(self, message: Any) -> bool:
+    def tell_nowait(self, message: Message) -> bool:
         """Send a message if there is free capacity. False if not; MailboxClosedError if the actor has stopped."""
         if self._mailbox.offer(message):
             return True
@@ -81,7 +82,7 @@ class Ref:
             raise MailboxClosedError(self._mailbox.close_reason)
         return False
 
-    async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
+    async def ask(self, message: Message, *, timeout_s: float | None = _FROM_SYSTEM) -> Answer:
         """Send a message and wait for the return value of `receive`.
 
         The timeout includes waiting for free capacity; `timeout_s=None` waits without limit. AskTimeoutError when it
@@ -99,7 +100,7 @@ class Ref:
                 started = StartedAnswer(message, value)
             else:
                 asks.at_once = 0
-        reply: asyncio.Future[Any] = asks.loop.create_future()
+        reply: asyncio.Future[Answer] = asks.loop.create_future()
         question = Question(started or message, reply)
         parked: _ParkedQuestion | None = None
         if started is not None:
@@ -109,7 +110,7 @@ class Ref:
                 raise MailboxClosedError(mailbox.close_reason)
             parked = _ParkedQuestion(question)
             mailbox.park(parked)
-        deadlines: Deadlines | None = None
+        deadlines: Deadlines[Ref] | None = None
         timer: asyncio.TimerHandle | None = None
         if timeout_s is _FROM_SYSTEM:
             deadlines = asks.deadlines
@@ -127,7 +128,7 @@ class Ref:
             if parked is not None:
                 mailbox.unpark(parked)
 
-    def ask_nowait(self, message: Any, reply: Reply) -> bool:
+    def ask_nowait(self, message: Message, reply: Reply) -> bool:
         """Ask; the answer or error goes to `reply`. False if there is no free capacity, or the actor has stopped."""
         asks = self._asks
         if asks.answer is not None and self._mailbox.reader_waits and asks.at_once < AT_ONCE:
@@ -170,7 +171,7 @@ class _ParkedQuestion:
     def __init__(self, question: Question) -> None:
         self._question: Question | None = question
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Question, int] | None:
         question, self._question = self._question, None
         return (question, 1) if question is not None and not question.reply.done() else None
 
@@ -182,7 +183,7 @@ class _ParkedQuestion:
             self._question.reply.set_exception(error)
 
 
-def time_out(reply: asyncio.Future[Any], ref: Ref, timeout_s: float) -> None:
+def time_out(reply: asyncio.Future[Answer], ref: Ref, timeout_s: float) -> None:
     """End a question that got no reply."""
     if not reply.done():
         reply.set_exception(AskTimeoutError(f"no reply from {ref.path} within {timeout_s:g} s"))

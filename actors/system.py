@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from ..runtime import Clock, LoopClock, Rng, SystemRng, add_system, remove_system
 from .actor import Actor
@@ -28,6 +28,7 @@ from .dispatcher import Dispatcher
 from .errors import ActorEscalatedError, MailboxClosedError
 from .guarded_tasks import GuardedTasks, wait_uncancelled
 from .mailbox import Mailbox
+from .messages import Message
 from .policy import ESCALATE_ON_FAILURE, Decision, Directive, RestartPolicy
 from .ref import Ref, time_out
 
@@ -76,7 +77,7 @@ class ActorSystem:
         self.closing = False
         self.failure: BaseException | None = None
         self.cells: set[Cell] = set()
-        self.ask_deadlines: Deadlines | None = None
+        self.ask_deadlines: Deadlines[Ref] | None = None
         self.dispatcher: Dispatcher
         self._clock = clock
         self._tasks: GuardedTasks | None = None
@@ -138,7 +139,7 @@ class ActorSystem:
             raise MailboxClosedError(f"the actor system {self.name!r} is stopping: it starts no new actors")
         return self._root.spawn(actor, name, policy=policy, mailbox=mailbox)
 
-    def guard(self, work: Coroutine[Any, Any, T], *, name: str, context: Context | None = None) -> asyncio.Task[T]:
+    def guard(self, work: Coroutine[object, None, T], *, name: str, context: Context | None = None) -> asyncio.Task[T]:
         """Run a coroutine as an asyncio task that is referenced until it ends and whose exception is never lost."""
         return self._guarded.start(work, name=name, context=context)
 
@@ -190,7 +191,7 @@ class ActorSystem:
             self.failure = error
         log.error("%s: %s failed for good: %r", self.name, path or "/", error, exc_info=error)
 
-    def give_up(self, task: asyncio.Task[Any], error: BaseException) -> None:
+    def give_up(self, task: asyncio.Task[object], error: BaseException) -> None:
         """Abandon an asyncio task that does not end."""
         self._guarded.give_up(task, error)
 
@@ -222,7 +223,7 @@ class ActorSystem:
 class _Root(Actor):
     """The parent of all top-level actors: a failure that escalates to it fails the system."""
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         raise TypeError(f"the root of an actor system accepts no messages: {message!r}")
 
     def child_escalated(self, ref: Ref, error: BaseException) -> None:

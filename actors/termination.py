@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .actor import Actor, maybe_await
 from .errors import ActorCancelledError, KillTimeoutError, MailboxClosedError
-from .messages import ChildEscalated, DeadLetter, Question, StartedAnswer, Stop, Terminated
+from .messages import ChildEscalated, DeadLetter, Message, Question, StartedAnswer, Stop, Terminated
 from .policy import Decision, Directive
 from .reaper import Reaper
 from .timers import Timer
@@ -147,12 +147,12 @@ class Termination:
             cell.system.cells.discard(cell)
             self.ended.set_result(None)
 
-    def _empty_mailbox(self) -> list[Any]:
+    def _empty_mailbox(self) -> list[Message]:
         mailbox = self._cell.mailbox
         mailbox.close(f"actor {self._cell.path} has stopped")
         return mailbox.remove_all()
 
-    def _drop(self, message: Any) -> None:
+    def _drop(self, message: Message) -> None:
         """Handle a message that will not be received: an asking caller gets an error, the rest are dead letters."""
         system, path = self._cell.system, self._cell.path
         if isinstance(message, Question):

@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from .errors import MailboxClosedError
 from .mailbox import Mailbox
+from .messages import Message
 
 
 class Timer:
@@ -19,7 +19,7 @@ class Timer:
 
     __slots__ = ("_handle", "_interval_s", "_loop", "_mailbox", "_timers", "active", "message", "under_way")
 
-    def __init__(self, timers: Timers, delay_s: float, message: Any, interval_s: float | None) -> None:
+    def __init__(self, timers: Timers, delay_s: float, message: Message, interval_s: float | None) -> None:
         self._timers = timers
         self._loop = timers.loop
         self._mailbox = timers.mailbox
@@ -61,11 +61,11 @@ class Timers:
         self._timers: dict[Timer, None] = {}
         self._closed: str | None = None
 
-    def after(self, delay_s: float, message: Any) -> Timer:
+    def after(self, delay_s: float, message: Message) -> Timer:
         """Send the message once, in `delay_s` seconds."""
         return self._add(delay_s, message, None)
 
-    def every(self, interval_s: float, message: Any) -> Timer:
+    def every(self, interval_s: float, message: Message) -> Timer:
         """Send the message repeatedly; the first time after one interval."""
         if interval_s <= 0:
             raise ValueError(f"an interval must be more than 0 seconds, not {interval_s}")
@@ -85,7 +85,7 @@ class Timers:
         """Remove a timer that has ended."""
         self._timers.pop(timer, None)
 
-    def _add(self, delay_s: float, message: Any, interval_s: float | None) -> Timer:
+    def _add(self, delay_s: float, message: Message, interval_s: float | None) -> Timer:
         if self._closed is not None:
             raise MailboxClosedError(f"{self._closed}: it cannot make timers any more")
         timer = Timer(self, delay_s, message, interval_s)
