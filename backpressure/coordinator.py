@@ -29,48 +29,31 @@ once (jstorm#404: one lost stop, and spouts slept); execute time is measured for
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from .capacity import BoltState, Capacity, SpoutState, fill_of
 from .flows import Flows
 from .graph import Graph
-from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
-from .pacer import LEAST_SLACK_S, MOST_SLACK_S
+from .messages import BoltReading, Clear, Pace, Readings, SpoutReading
+from .pacings import Pacing, Pacings
+from .pressure_log import PressureLog
 from .sampler import PressureVerdict
 from .settings import Settings
-from .throttle import gain_of, trim
 from .view import (
     NORMAL,
     THROTTLED,
     Backpressure,
     ComponentPressure,
-    PressureEvent,
     SpoutPacing,
     TaskPressure,
 )
 
-EVENTS: Final = 200
 SPACING: Final = 0.75
 """Share of a period (SLOW) or an interval (RELIEVE): an earlier verdict is mostly about the time before the step."""
 
 Order = tuple[int, Pace | Clear]
 """An order and the task that it is for."""
-
-
-@dataclass(slots=True)
-class _Pacing:
-    """A paced spout component: its last order, when and why it was given; `wait_us` is the last reported wait."""
-
-    step: int
-    change: PaceChange
-    at_s: float
-    why: tuple[str, ...]
-    time_us: int = 0
-    busy: float = 0.0
-    wait_us: int = 0
 
 
 class Coordinator:
@@ -85,20 +68,14 @@ class Coordinator:
         wall_s: float = 0.0,
     ) -> None:
         self.settings = settings
-        self.state = NORMAL
-        self.since_s = wall_s
-        self.events: deque[PressureEvent] = deque(maxlen=EVENTS)
-        self.event_count = 0
+        self.log = PressureLog(wall_s)
         self._graph = graph
-        self._sources = graph.sources
         self._tasks = tasks
         self._component_of = {task: component for component, found in tasks.items() for task in found}
-        self._epoch = epoch
-        self._step = 0
         self._bolts: dict[int, BoltState] = {}
         self._spouts: dict[int, SpoutState] = {}
         self._fresh: dict[str, set[PressureVerdict]] = {}
-        self._pacings: dict[str, _Pacing] = {}
+        self._pacings = Pacings(epoch)
         self._flows = Flows(settings.samples, graph.inputs)
         self._capacity = Capacity(graph, tasks, self._flows, self._bolts, self._spouts)
 
@@ -140,14 +117,14 @@ class Coordinator:
         if settings == self.settings:
             return
         what = "on" if settings.enable else "off"
-        self._event(wall_s, "UPDATED", "", f"backpressure is {what}, checked each {settings.interval_s:g} s")
+        self.log.add(wall_s, "UPDATED", "", f"backpressure is {what}, checked each {settings.interval_s:g} s")
         if not settings.enable:
             self._pacings.clear()
             self._fresh.clear()
             self._bolts.clear()
             self._spouts.clear()
-            if self.state == THROTTLED:
-                self._become(NORMAL, wall_s, "switched off: no spout waits")
+            if self.log.state == THROTTLED:
+                self.log.become(NORMAL, wall_s, "switched off: no spout waits")
         # A shorter lease starts now: no task was silent for longer than its old lease allowed.
         for bolt in self._bolts.values():
             bolt.reported_s = now_s
@@ -158,16 +135,11 @@ class Coordinator:
             self._capacity = Capacity(self._graph, self._tasks, self._flows, self._bolts, self._spouts)
         self.settings = settings
 
-    def remember(self, events: Iterable[PressureEvent], count: int) -> None:
-        """Take over the earlier events from the coordinator that this one replaces."""
-        self.events.extend(events)
-        self.event_count = count
-
     # -- the state, for reports --------------------------------------------------------------------------------------
 
     def view(self) -> Backpressure:
         """The current state."""
-        bolts: dict[str, list[BoltState]] = {component: [] for component in self._sources}
+        bolts: dict[str, list[BoltState]] = {component: [] for component in self._graph.sources}
         for bolt in self._bolts.values():
             bolts[bolt.component].append(bolt)
         components = {component: self._component_view(component, found) for component, found in bolts.items()}
@@ -176,7 +148,8 @@ class Coordinator:
             for task, s in sorted(self._spouts.items())
             if s.reading.wait_us
         )
-        return Backpressure(self.settings.enable, self.state, self.since_s, components, spouts, tuple(self.events))
+        log = self.log
+        return Backpressure(self.settings.enable, log.state, log.since_s, components, spouts, tuple(log.events))
 
     def _component_view(self, component: str, bolts: Sequence[BoltState]) -> ComponentPressure:
         rate = self._capacity.rate(component)
@@ -195,7 +168,7 @@ class Coordinator:
 
     def _on_bolt_reading(self, reading: BoltReading, readings: Readings, now_s: float, wall_s: float) -> None:
         component = self._component_of.get(reading.task, "")
-        if component not in self._sources:
+        if component not in self._graph.sources:
             return
         incarnation = readings.incarnation
         self._flows.count(component, reading.task, incarnation, readings.at_s, reading.executed)
@@ -210,11 +183,11 @@ class Coordinator:
             bolt.since_s = wall_s
             kind, how = ("BLOCKED", "cannot keep up") if bolt.blocked else ("RELIEVED", "can again")
             shown = f"task {reading.task} {how}: {reading.fill:,} tuples wait (mailbox: {reading.capacity:,})"
-            self._event(wall_s, kind, component, shown)
+            self.log.add(wall_s, kind, component, shown)
 
     def _on_spout_reading(self, reading: SpoutReading, readings: Readings, now_s: float, wall_s: float) -> None:
         component = self._component_of.get(reading.task, "")
-        if component not in self._tasks or component in self._sources:
+        if component not in self._tasks or component in self._graph.sources:
             return
         self._flows.count(component, reading.task, readings.incarnation, readings.at_s, reading.emitted)
         known = self._spouts.get(reading.task)
@@ -224,14 +197,13 @@ class Coordinator:
         pacing = self._pacings.get(component)
         if reading.wait_us:
             if pacing is None:  # from an order of an earlier coordinator
-                self._step += 1
-                self._pacings[component] = _Pacing(self._step, PaceChange.HOLD, now_s, (), wait_us=reading.wait_us)
-                if self.state == NORMAL:
-                    self._become(THROTTLED, wall_s, f"found {component} waiting")
+                self._pacings.adopt(component, now_s, reading.wait_us)
+                if self.log.state == NORMAL:
+                    self.log.become(THROTTLED, wall_s, f"found {component} waiting")
             else:
                 pacing.wait_us = reading.wait_us
         elif waited:
-            self._event(wall_s, "RELEASED", component, f"task {reading.task} waits no more")
+            self.log.add(wall_s, "RELEASED", component, f"task {reading.task} waits no more")
 
     def _expire(self, now_s: float, wall_s: float) -> None:
         since_s = now_s - self.settings.lease_s
@@ -239,25 +211,25 @@ class Coordinator:
             del self._bolts[task]
             self._flows.remove_task(bolt.component, task)
             if bolt.blocked:
-                self._event(wall_s, "RELIEVED", bolt.component, f"task {task} is lost")
+                self.log.add(wall_s, "RELIEVED", bolt.component, f"task {task} is lost")
         for task in [task for task, spout in self._spouts.items() if spout.reported_s < since_s]:
             del self._spouts[task]
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
     def _decide(self, now_s: float, wall_s: float) -> list[Order]:
-        triggered = {component for component in self._sources if self._is_triggered(component)}
-        spouts = {spout for component in triggered for spout in self._sources[component]}
+        triggered = {component for component in self._graph.sources if self._is_triggered(component)}
+        spouts = {spout for component in triggered for spout in self._graph.sources[component]}
         orders: list[Order] = []
-        for spout in sorted(spouts | self._pacings.keys()):
+        for spout in sorted(spouts.union(self._pacings)):
             if self._step_of(spout, triggered, now_s, wall_s):
                 orders += self._paces(spout)
         self._fresh.clear()
-        if self.state == THROTTLED and not triggered and all(self._is_released(s, now_s) for s in self._pacings):
+        if self.log.state == THROTTLED and not triggered and all(self._is_released(s, now_s) for s in self._pacings):
             orders = [(task, Clear()) for task, bolt in self._bolts.items() if bolt.reading.flagged]
             self._pacings.clear()
-            self._become(NORMAL, wall_s, "every spout waits no more")
-        elif self.state == NORMAL and not triggered:  # the Clear of before was lost
+            self.log.become(NORMAL, wall_s, "every spout waits no more")
+        elif self.log.state == NORMAL and not triggered:  # the Clear of before was lost
             relieved = [t for t, b in self._bolts.items() if b.reading.flagged and not b.blocked]
             orders += [(task, Clear()) for task in relieved]
         return orders
@@ -273,7 +245,7 @@ class Coordinator:
         """Take the next step with a spout component if it is time for one."""
         pacing = self._pacings.get(spout)
         passed_s = now_s - (-math.inf if pacing is None else pacing.at_s)
-        causes = [c for c in sorted(triggered) if spout in self._sources[c]]
+        causes = [c for c in sorted(triggered) if spout in self._graph.sources[c]]
         if causes:
             if pacing is not None and not pacing.why:  # it was already waiting when this coordinator started
                 pacing.why = tuple(causes)
@@ -285,7 +257,7 @@ class Coordinator:
         if pacing is None or passed_s < SPACING * self.settings.interval_s or not self._waits(spout):
             return False  # a task without a wait only has to report that; a new order would make it report again
         flagged = {
-            b.component for b in self._bolts.values() if b.reading.flagged and spout in self._sources[b.component]
+            b.component for b in self._bolts.values() if b.reading.flagged and spout in self._graph.sources[b.component]
         }
         if flagged and not any(PressureVerdict.RELIEVED in self._fresh.get(c, ()) for c in flagged):
             return False
@@ -295,21 +267,18 @@ class Coordinator:
     def _slow(self, spout: str, causes: list[str], now_s: float, wall_s: float) -> None:
         time_us = max(self._capacity.time_us(component, self.settings) for component in causes)
         old = self._pacings.get(spout)
-        self._step += 1
-        wait_us = 0 if old is None else old.wait_us
-        self._pacings[spout] = _Pacing(self._step, PaceChange.SLOW, now_s, tuple(causes), time_us, wait_us=wait_us)
-        if self.state == NORMAL:
-            self._become(THROTTLED, wall_s, f"{', '.join(causes)} cannot keep up")
+        self._pacings.slow(spout, now_s, tuple(causes), time_us)
+        if self.log.state == NORMAL:
+            self.log.become(THROTTLED, wall_s, f"{', '.join(causes)} cannot keep up")
             self._flows.reset_base(now_s, 2 * self.settings.period_s)
         if old is None or old.why != tuple(causes):
             shown = f"{time_us / 1000:.3g} ms for each tuple of a task, because of {', '.join(causes)}"
-            self._event(wall_s, "SLOWED", spout, shown)
+            self.log.add(wall_s, "SLOWED", spout, shown)
 
-    def _relieve(self, spout: str, pacing: _Pacing, flagged: Iterable[str], now_s: float) -> None:
+    def _relieve(self, spout: str, pacing: Pacing, flagged: Iterable[str], now_s: float) -> None:
         about = {*flagged, *pacing.why}
         busy = max((b.reading.busy for b in self._bolts.values() if b.component in about), default=0.0)
-        self._step += 1
-        self._pacings[spout] = replace(pacing, step=self._step, change=PaceChange.RELIEVE, at_s=now_s, busy=busy)
+        self._pacings.relieve(spout, now_s, busy)
 
     def _waits(self, component: str) -> bool:
         """Does one of its tasks wait, according to its last reading?"""
@@ -317,35 +286,10 @@ class Coordinator:
 
     def _is_released(self, component: str, now_s: float) -> bool:
         """Has each task reported, for the last order or a lease after it, that it does not wait (or is it lost)?"""
-        pacing = self._pacings[component]
-        order, is_old = (self._epoch, pacing.step), now_s - pacing.at_s > self.settings.lease_s
         readings = [self._spouts[task].reading for task in self._tasks[component] if task in self._spouts]
-        return all(not r.wait_us and (is_old or (r.epoch, r.step) == order) for r in readings)
+        return self._pacings.is_released(component, readings, now_s, self.settings.lease_s)
 
     def _paces(self, component: str) -> list[Order]:
         """The last order, for all tasks of a spout component, including tasks that have joined since."""
-        pacing, settings = self._pacings[component], self.settings
-        fill, drain_s = self._capacity.fullest(component, settings)
-        pace = Pace(
-            self._epoch,
-            pacing.step,
-            pacing.change,
-            settings.lease_s,
-            pacing.time_us,
-            pacing.busy,
-            trim(fill, settings.low, settings.high, gain_of(drain_s, settings.interval_s)),
-            min(max(drain_s / 4, LEAST_SLACK_S), MOST_SLACK_S),
-            self._capacity.follow_us(component),
-            pacing.wait_us,
-        )
+        pace = self._pacings.order(component, self._capacity, self.settings)
         return [(task, pace) for task in self._tasks[component]]
-
-    # -- events ------------------------------------------------------------------------------------------------------
-
-    def _become(self, state: str, wall_s: float, text: str) -> None:
-        self.state, self.since_s = state, wall_s
-        self._event(wall_s, state, "", text)
-
-    def _event(self, wall_s: float, kind: str, component: str, text: str) -> None:
-        self.events.append(PressureEvent(wall_s, kind, component, text))
-        self.event_count += 1

@@ -38,12 +38,12 @@ class TopologyMaster(Actor):
         """After a failure only the event history is kept; all readings arrive again within an interval."""
         self._timer = None
         before, self._coordinator = self._coordinator, self._new()
-        self._coordinator.remember(before.events, before.event_count)
+        self._coordinator.log.remember(before.log)
 
     @property
     def event_count(self) -> int:
         """How many events this instance has recorded."""
-        return self._coordinator.event_count
+        return self._coordinator.log.count
 
     def view(self) -> Backpressure:
         """The state as it is known now."""
@@ -52,7 +52,7 @@ class TopologyMaster(Actor):
     def update(self, settings: Settings) -> None:
         """Apply other settings at once."""
         self._settings = settings
-        clock, events_before = self._env.clock, self._coordinator.event_count
+        clock, events_before = self._env.clock, self._coordinator.log.count
         self._coordinator.update(settings, clock.monotonic(), clock.now())
         if self._timer is not None and self._timer.active:
             self._timer.cancel()
@@ -64,7 +64,7 @@ class TopologyMaster(Actor):
     def receive(self, message: Any) -> None:
         """Readings of a backpressure monitor, or the end of an interval."""
         clock = self._env.clock
-        events_before = self._coordinator.event_count
+        events_before = self._coordinator.log.count
         if type(message) is Readings:
             self._post(self._coordinator.on_readings(message, clock.monotonic(), clock.now()))
         elif message is _TICK:
@@ -88,6 +88,6 @@ class TopologyMaster(Actor):
                 self._env.mailbox_of(self._task_id, task).post(order)
 
     def _log(self, events_before: int) -> None:
-        new = self._coordinator.event_count - events_before
-        for event in list(self._coordinator.events)[-new:] if new else ():
+        new = self._coordinator.log.count - events_before
+        for event in list(self._coordinator.log.events)[-new:] if new else ():
             log.info("%s: %s %s: %s", self._env.name, event.kind, event.component or "topology", event.text)

@@ -148,7 +148,7 @@ def run(
             rates = ((counts[0] - emitted) / settings.interval_s, (counts[1] - done) / settings.interval_s)
             emitted, done = counts
             fill = max(bolt.fill for bolt in fed) / CAPACITY
-            found.append(Second(now_s, *rates, fill, feeding[0].pace.wait_us, master.state))
+            found.append(Second(now_s, *rates, fill, feeding[0].pace.wait_us, master.log.state))
         if now_s >= due_s["master"]:
             due_s["master"] += settings.interval_s
             obey(master.tick(now_s, now_s))

@@ -19,7 +19,7 @@ def throttled() -> World:
     world.blocked(4)
     world.obey(world.second(), 1_000)
     world.second()
-    assert world.coordinator.state == THROTTLED
+    assert world.coordinator.log.state == THROTTLED
     return world
 
 
@@ -57,7 +57,7 @@ def test_a_component_triggers_when_more_than_a_share_of_its_tasks_is_blocked_and
     world = World(Settings(ratio=ratio))
     world.blocked(*range(4, 4 + blocked))
     assert changes(world.second()) == (ALL_OF_A if paced else {})
-    assert world.coordinator.state == (THROTTLED if paced else NORMAL)
+    assert world.coordinator.log.state == (THROTTLED if paced else NORMAL)
 
 
 @pytest.mark.parametrize("count", range(1, 11))
@@ -77,7 +77,7 @@ def test_one_task_that_stays_blocked_for_two_periods_triggers_whatever_the_share
     assert world.second(4) == []
     world.blocked(2)
     assert changes(world.second()) == {1: PaceChange.SLOW}
-    assert world.coordinator.state == THROTTLED
+    assert world.coordinator.log.state == THROTTLED
 
 
 def test_blocked_twice_with_a_relief_in_between_is_not_stay_blocked() -> None:
@@ -193,11 +193,11 @@ def test_there_is_one_slow_in_a_period_and_the_same_order_is_sent_again_each_int
 def test_a_fill_between_the_marks_changes_nothing() -> None:
     world = throttled()
     world.bolt(4, fill=50)
-    before = world.coordinator.event_count
+    before = world.coordinator.log.count
     for _ in range(20):
         world.obey(world.second())
     assert set(changes(world.second()).values()) == {PaceChange.SLOW}  # the same step, again and again
-    assert (world.coordinator.state, world.coordinator.event_count) == (THROTTLED, before)
+    assert (world.coordinator.log.state, world.coordinator.log.count) == (THROTTLED, before)
 
 
 def test_all_is_over_when_every_paced_task_has_reported_so_for_its_last_order() -> None:
@@ -212,8 +212,8 @@ def test_all_is_over_when_every_paced_task_has_reported_so_for_its_last_order() 
     world.obey(orders, 0)
     orders = world.second()
     assert cleared(orders) == {4}
-    assert world.coordinator.state == NORMAL
-    assert [event.kind for event in world.coordinator.events] == [
+    assert world.coordinator.log.state == NORMAL
+    assert [event.kind for event in world.coordinator.log.events] == [
         "BLOCKED", "THROTTLED", "SLOWED", "RELIEVED", "RELEASED", "RELEASED", "NORMAL"
     ]  # fmt: skip
 
@@ -227,7 +227,7 @@ def test_readings_that_are_one_order_late_do_not_keep_it_throttled() -> None:
     for _ in range(5):  # the gauge looks at the moment at which the next order is under way
         late, orders = orders, world.second()
         world.obey(late, wait_us=0)
-    assert world.coordinator.state == NORMAL
+    assert world.coordinator.log.state == NORMAL
 
 
 def test_a_task_that_no_order_reaches_does_not_keep_it_throttled() -> None:
@@ -237,7 +237,7 @@ def test_a_task_that_no_order_reaches_does_not_keep_it_throttled() -> None:
         orders = world.second()
         world.obey([(task, order) for task, order in orders if task != 2], wait_us=0)
         world.spout(2, wait_us=0)  # its lease has ended
-    assert world.coordinator.state == NORMAL
+    assert world.coordinator.log.state == NORMAL
 
 
 def test_a_clear_that_was_lost_is_sent_again() -> None:
@@ -270,14 +270,14 @@ def test_a_lost_spout_does_not_keep_it_throttled() -> None:
     world.obey([order for order in orders if order[0] == 1], 0)
     world.silent.add(2)
     world.second(7)
-    assert world.coordinator.state == NORMAL
+    assert world.coordinator.log.state == NORMAL
 
 
 def test_another_coordinator_finds_the_waiting_spouts_and_goes_on() -> None:
     world = throttled()
     world.restart()
     orders = world.second()
-    assert world.coordinator.state == THROTTLED
+    assert world.coordinator.log.state == THROTTLED
     assert {spout.why for spout in world.coordinator.view().spouts} == {("left",)}
     assert {order.epoch for _, order in orders if isinstance(order, Pace)} == {2}
     world.obey(orders)
@@ -290,11 +290,11 @@ def test_another_coordinator_remembers_what_has_happened() -> None:
     world = throttled()
     before = world.coordinator
     world.restart()
-    world.coordinator.remember(before.events, before.event_count)
+    world.coordinator.log.remember(before.log)
     world.second()
     kinds = [event.kind for event in world.coordinator.view().events]
     assert kinds == ["BLOCKED", "THROTTLED", "SLOWED", "BLOCKED", "THROTTLED"]
-    assert world.coordinator.event_count == 5
+    assert world.coordinator.log.count == 5
 
 
 def test_another_coordinator_that_finds_a_spout_waiting_without_cause_releases_it() -> None:
@@ -306,7 +306,7 @@ def test_another_coordinator_that_finds_a_spout_waiting_without_cause_releases_i
     assert set(changes(orders).values()) == {PaceChange.RELIEVE}
     world.obey(orders, 0)
     world.second()
-    assert world.coordinator.state == NORMAL
+    assert world.coordinator.log.state == NORMAL
 
 
 def test_a_restarted_task_gets_the_wait_of_the_others() -> None:
@@ -324,7 +324,7 @@ def test_readings_of_unknown_tasks_or_of_the_wrong_kind_are_ignored() -> None:
     world.spouts[2] = world.spouts[1]
     world.spout(2, task=2, wait_us=5)  # a bolt's task does not wait
     world.second(3)
-    assert world.coordinator.state == NORMAL
+    assert world.coordinator.log.state == NORMAL
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_switched_off_it_forgets_all_and_sends_nothing() -> None:
 def test_a_shorter_lease_begins_when_it_is_set() -> None:
     """A reading within the old lease is still valid: no task is lost, no spout stops waiting."""
     world = throttled()
-    before = world.coordinator.event_count
+    before = world.coordinator.log.count
     world.now_s += 0.9
     world.coordinator.update(Settings(interval_s=0.1), world.now_s, world.now_s)
     world.now_s += 0.4
@@ -369,7 +369,7 @@ def test_24_idle_hours_change_nothing() -> None:
     for _ in range(24 * 60):
         world.now_s += 59
         assert world.second() == []
-    assert (world.coordinator.state, world.coordinator.event_count, world.coordinator.idle) == (NORMAL, 0, True)
+    assert (world.coordinator.log.state, world.coordinator.log.count, world.coordinator.idle) == (NORMAL, 0, True)
 
 
 def test_other_samples_measure_rates_over_another_period() -> None:
@@ -404,9 +404,9 @@ def test_a_blocked_task_that_is_lost_is_reported() -> None:
     world = throttled()
     world.silent.add(4)
     world.second(30)
-    assert [(event.kind, event.component) for event in world.coordinator.events if event.text == "task 4 is lost"] == [
-        ("RELIEVED", "left")
-    ]
+    assert [
+        (event.kind, event.component) for event in world.coordinator.log.events if event.text == "task 4 is lost"
+    ] == [("RELIEVED", "left")]
 
 
 def test_one_of_two_causes_that_blocks_again_is_enough_for_another_step() -> None:

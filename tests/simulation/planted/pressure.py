@@ -23,9 +23,9 @@ def a_clear_is_sent_once() -> Iterator[None]:
     real = Coordinator._decide
 
     def decide(self: Coordinator, now_s: float, wall_s: float) -> list[Any]:
-        before = self.state
+        before = self.log.state
         orders = real(self, now_s, wall_s)
-        if before != self.state:
+        if before != self.log.state:
             return orders
         return [(task, order) for task, order in orders if not isinstance(order, Clear)]
 
