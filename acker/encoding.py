@@ -19,10 +19,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final
 
 from ..topology import Failure
-from ..transport import MessageCodec, ProtocolError, pack_numbers, pack_pairs, pack_value, unpack_numbers, unpack_pairs
+from ..transport import (
+    MessageCodec,
+    ProtocolError,
+    pack_numbers,
+    pack_pairs,
+    pack_plain,
+    pack_value,
+    unpack_numbers,
+    unpack_pairs,
+)
 from .actor import Acks, Forget, Init, Verdicts
 from .ledger import Verdict, VerdictKind
 
@@ -33,6 +43,8 @@ _FORGET: Final = 7  # 4 to 6 belong to backpressure
 
 _KINDS: Final = (VerdictKind.ACK, VerdictKind.FAIL, VerdictKind.EXPIRED, VerdictKind.RESET)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
+_WHAT: Final = itemgetter(3)
+"""Of an encoded verdict: the failures."""
 
 MAX_PAIRS: Final = 16_384
 """Roots in one message: about 0.3 MB."""
@@ -49,16 +61,19 @@ FAILURE_WEIGHT: Final = MAX_PAIRS // MAX_FAILURES
 
 
 def _pack(task_id: int, message: Any) -> bytes:
+    # Only the texts of failures need the checks of pack_value: all else are numbers and bytes that are made here.
     if type(message) is Acks:
         failures = tuple((root, index, _failure(what)) for root, index, what in message.failures or ())
-        detached = pack_numbers(chain.from_iterable(message.detached or ()))
-        return pack_value((task_id, _ACKS, pack_pairs(message.items), failures, tuple(message.resets or ()), detached))
+        detached = pack_numbers(chain.from_iterable(message.detached)) if message.detached else b""
+        fields = (task_id, _ACKS, pack_pairs(message.items), failures, tuple(message.resets or ()), detached)
+        return pack_value(fields) if failures else pack_plain(fields)
     if type(message) is Init:
-        return pack_value((task_id, _INIT, message.owner, pack_pairs(message.items)))
+        return pack_plain((task_id, _INIT, message.owner, pack_pairs(message.items)))
     if type(message) is Verdicts:
-        return pack_value((task_id, _VERDICTS, tuple(map(_verdict, message.verdicts))))
+        verdicts = tuple(map(_verdict, message.verdicts))
+        return (pack_value if any(map(_WHAT, verdicts)) else pack_plain)((task_id, _VERDICTS, verdicts))
     if type(message) is Forget:
-        return pack_value((task_id, _FORGET, message.owner))
+        return pack_plain((task_id, _FORGET, message.owner))
     raise TypeError(f"{message!r} cannot be sent to another worker")
 
 
@@ -231,7 +246,8 @@ def _verdict(verdict: Verdict) -> Any:
         what = tuple((index, _failure(failure)) for index, failure in what.items())
     else:
         what = _failure(what)
-    return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what, pack_numbers(verdict.left)
+    left = pack_numbers(verdict.left) if verdict.left else b""
+    return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what, left
 
 
 def _unverdict(found: Any) -> Verdict:

@@ -32,10 +32,10 @@ from ..tasks import (
     update_spout,
 )
 from ..topology import ACKER_COMPONENT, Config, Failure, Plan, Topology, component_config, make_plan
-from ..transport import Exchange, joined, split_capacity
+from ..transport import Exchange, split_capacity
 from .hosting import MASTER_TUPLES, Hosting, origins, remote_tasks
 
-TASK_MESSAGES: Final = joined(ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
+TASK_MESSAGES: Final = (ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
 """Encodes the messages to the control lanes of tasks in other workers."""
 
 
@@ -196,7 +196,7 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         capacities={task: _capacity(task, env.plan, config_of) for task in env.mailboxes},
         remote=remote_tasks(env.plan, hosting, config_of),
         origin_of=origins(env.topology, env.plan),
-        codec=TASK_MESSAGES,
+        codecs=TASK_MESSAGES,
         on_lost=tasks.worker_died,
         on_idle=lambda: env.on_idle(),  # it is set later
     )

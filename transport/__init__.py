@@ -12,7 +12,7 @@ from .codec.numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pair
 from .codec.payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .codec.records import register_record
 from .codec.sizes import batch_bytes
-from .codec.values import pack_value, unpack_value
+from .codec.values import pack_plain, pack_value, unpack_value
 from .errors import (
     AuthenticationError,
     ConnectionLostError,
@@ -33,7 +33,7 @@ from .errors import (
 )
 from .exchange.credit import ReceiverCredit, SenderCredit, split_capacity
 from .exchange.exchange import Exchange, PeerRouter
-from .exchange.peer_channel import MessageCodec, RemoteTask, joined
+from .exchange.peer_channel import MessageCodec, RemoteTask
 from .exchange.receive_buffer import ReceiveBuffer
 from .exchange.remote_mailbox import RemoteMailbox
 from .exchange.segments import (
@@ -46,7 +46,7 @@ from .exchange.segments import (
     split_items,
     unpack_segments,
 )
-from .link.headers import encode_pulse
+from .link.headers import LinkPulse
 from .link.link import Link
 from .link.links import Links
 from .link.send_queue import Gatherer, PayloadSource, SendQueue
@@ -99,6 +99,7 @@ __all__ = [
     "Issued",
     "Link",
     "LinkClosedError",
+    "LinkPulse",
     "LinkSequence",
     "LinkSupersededError",
     "LinkTimings",
@@ -139,8 +140,6 @@ __all__ = [
     "batch_bytes",
     "check_exposure",
     "dial_blocking",
-    "encode_pulse",
-    "joined",
     "new_authority",
     "new_certificate",
     "new_token",
@@ -150,6 +149,7 @@ __all__ = [
     "pack_numbers",
     "pack_pairs",
     "pack_payload",
+    "pack_plain",
     "pack_segment",
     "pack_value",
     "parse_address",

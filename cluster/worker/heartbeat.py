@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ...runtime import LIVENESS, AiostormError
-from ...transport import BlockingConnection, Identity, Security, dial_blocking, encode_pulse
+from ...transport import BlockingConnection, Identity, LinkPulse, Security, dial_blocking
 from ..messages import PARENT, WORKER
 from .log import HEARTBEAT_MARKER
 
@@ -88,7 +88,7 @@ class NetworkHeartbeatSender:
                     silence_s=DIAL_S,
                     without=True,
                 )
-            self._connection.send(encode_pulse(self._process, self._name))
+            self._connection.send(LinkPulse(self._process, self._name).encode())
         except (AiostormError, OSError) as error:
             log.debug("%s cannot send a heartbeat: %s", self._name, error)
             self.pause()

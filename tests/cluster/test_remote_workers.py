@@ -11,7 +11,7 @@ from aiostorm import LocalCluster, RunningTopology
 from aiostorm.actors import ActorSystem
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
-from aiostorm.transport import Node, encode_pulse
+from aiostorm.transport import LinkPulse, Node
 
 from .sim_workers import SimBackend, with_workers
 from .test_workers import COUNT, Numbers, Sum
@@ -160,7 +160,7 @@ def test_a_remote_worker_with_a_blocked_loop_stays_alive_while_its_thread_sends_
         async def thread(other: Process) -> None:
             connection = await other.network.connect(backend.address)
             for _ in range(12):
-                connection.send(encode_pulse(process, "remote-1"))
+                connection.send(LinkPulse(process, "remote-1").encode())
                 await asyncio.sleep(1)
             connection.close()
 
@@ -186,7 +186,7 @@ def test_heartbeats_of_another_process_with_the_same_name_do_not_count() -> None
         async def thread(other: Process) -> None:
             connection = await other.network.connect(backend.address)
             for _ in range(12):
-                connection.send(encode_pulse(process + 1, "remote-1"))
+                connection.send(LinkPulse(process + 1, "remote-1").encode())
                 await asyncio.sleep(1)
 
         world.process("its thread", thread).start()

@@ -15,6 +15,9 @@ from aiostorm.transport import unpack_value
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 
+CODECS = {kind: codec for codec in TASK_MESSAGES for kind in codec.types}
+
+
 def items_in(text: str) -> list[str]:
     """The items of a list with commas, of which those in brackets are one."""
     while "(" in text:
@@ -29,19 +32,19 @@ def table() -> dict[int, int]:
 
 
 def test_the_page_lists_every_message_to_tasks() -> None:
-    assert sorted(table()) == sorted(TASK_MESSAGES.kinds)
+    assert sorted(table()) == sorted(number for codec in TASK_MESSAGES for number in codec.kinds)
 
 
-@pytest.mark.parametrize("kind", TASK_MESSAGES.types, ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("kind", CODECS, ids=lambda kind: str(kind.__name__))
 def test_a_message_has_the_items_of_the_page(kind: type[Any]) -> None:
-    packed = unpack_value(TASK_MESSAGES.pack(3, SAMPLES.get(kind) or kind(*ARGUMENTS.get(kind.__name__, (1,)))))
+    packed = unpack_value(CODECS[kind].pack(3, SAMPLES.get(kind) or kind(*ARGUMENTS.get(kind.__name__, (1,)))))
     assert len(packed) == table()[packed[1]]
 
 
 @pytest.mark.parametrize(("name", "at"), [("bolt", 4), ("spout", 5)])
 def test_a_reading_has_the_items_of_the_page(name: str, at: int) -> None:
     (fields,) = re.findall(rf"A {name} reading is\s+\(([^)]*)\)", PAGE.read_text("utf-8"))
-    packed = unpack_value(TASK_MESSAGES.pack(3, SAMPLES[Readings]))
+    packed = unpack_value(CODECS[Readings].pack(3, SAMPLES[Readings]))
     assert len(packed[at][0]) == len(fields.split(","))
 
 

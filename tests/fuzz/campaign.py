@@ -15,7 +15,7 @@ from typing import Any
 
 from aiostorm.acker.encoding import ACKER_MESSAGES
 from aiostorm.transport import PayloadKind, ProtocolError, unpack_all, unpack_segments, unpack_value
-from aiostorm.transport.link.headers import decode, greeting_of
+from aiostorm.transport.link.headers import decode
 from aiostorm.transport.remote.notes import amounts_of, key_of, notes_in, question_of, reason_of
 
 from . import grammar, handshake
@@ -37,7 +37,6 @@ def read_segments(data: bytes) -> None:
 
 
 def read_frame(data: bytes) -> None:
-    greeting_of(data)
     decode(data)
 
 

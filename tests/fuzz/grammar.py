@@ -28,7 +28,7 @@ from aiostorm.transport import (
     register_record,
     segments_body,
 )
-from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused
+from aiostorm.transport.link.headers import LinkAck, LinkData, LinkFrame, LinkHello, LinkPulse, LinkRefused
 from aiostorm.transport.remote.notes import Reason, ReasonCode, ask_note, note, pack_key, pack_reason, taken_note
 
 pa: Any = _pyarrow
@@ -209,12 +209,13 @@ def payload(rng: Random) -> bytes:
 
 def frame(rng: Random) -> bytes:
     """Of a link."""
-    made: LinkHello | LinkData | LinkAck | LinkRefused = rng.choice(
+    made: LinkFrame = rng.choice(
         [
             LinkHello(long(rng), 1, long(rng), 1, 5, True, rng.randbytes(rng.randrange(40))),
             LinkData(long(rng), rng.randrange(99), 3, payload(rng)),
             LinkAck(long(rng), rng.randrange(99)),
             LinkRefused(long(rng), 1),
+            LinkPulse(long(rng), "worker-1"),
         ]
     )
     return made.encode()

@@ -22,7 +22,10 @@ _WIDTHS: Final = {1: "B", 2: "H", 4: "I"}
 
 def pack_numbers(numbers: Iterable[int]) -> bytes:
     """Encode numbers in 8 bytes each. OverflowError outside of 0 to 2**64 - 1."""
-    return _to_bytes(array("Q", numbers))
+    packed = array("Q", numbers)
+    if _SWAP:
+        packed.byteswap()
+    return packed.tobytes()
 
 
 def unpack_numbers(data: Bytes) -> list[int]:
@@ -50,7 +53,10 @@ def pack_small(numbers: Sequence[int]) -> bytes:
     try:
         return bytes(numbers)  # the common case, and three times as fast
     except ValueError:
-        return _to_bytes(array("H" if max(numbers) < 65_536 else "I", numbers))
+        packed = array("H" if max(numbers) < 65_536 else "I", numbers)
+        if _SWAP:
+            packed.byteswap()
+        return packed.tobytes()
 
 
 def unpack_small(data: Bytes, count: int) -> Sequence[int]:
@@ -61,12 +67,6 @@ def unpack_small(data: Bytes, count: int) -> Sequence[int]:
     if rest or width not in _WIDTHS:
         raise UnreadableError(f"{count} numbers in {len(data)} bytes")
     return _from_bytes(_WIDTHS[width], data)
-
-
-def _to_bytes(numbers: array[int]) -> bytes:
-    if _SWAP:
-        numbers.byteswap()
-    return numbers.tobytes()
 
 
 def _from_bytes(code: str, data: Bytes) -> list[int]:

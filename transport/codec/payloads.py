@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..errors import ProtocolError
@@ -67,17 +67,15 @@ def pack_bundle(payloads: Sequence[bytes]) -> bytes:
     return pack_payload(PayloadKind.BUNDLE, 0, pack_value(tuple(payloads)))
 
 
-def unpack_all(payload: bytes) -> Iterator[tuple[PayloadKind, int, memoryview]]:
-    """The payload, or each payload of a bundle. ProtocolError at the first malformed one."""
-    kind, target, body = unpack_payload(payload)
-    if kind is not PayloadKind.BUNDLE:
-        yield kind, target, body
-        return
-    parts = unpack_value(body)
+def unpack_all(payload: bytes) -> Sequence[tuple[PayloadKind, int, memoryview]]:
+    """The payload, or each payload of a bundle. ProtocolError if one is malformed."""
+    found = unpack_payload(payload)
+    if found[0] is not PayloadKind.BUNDLE:
+        return (found,)
+    parts = unpack_value(found[2])
     if type(parts) is not tuple or not all(type(part) is bytes for part in parts):
         raise ProtocolError("a bundle is an array of payloads")
-    for part in parts:
-        kind, target, body = unpack_payload(part)
-        if kind is PayloadKind.BUNDLE:
-            raise ProtocolError("a bundle in a bundle")
-        yield kind, target, body
+    bundle = [unpack_payload(part) for part in parts]
+    if any(kind is PayloadKind.BUNDLE for kind, _, _ in bundle):
+        raise ProtocolError("a bundle in a bundle")
+    return bundle

@@ -28,51 +28,52 @@ CHECKED_BYTES: Final = MAX_ITEMS // 3
 
 def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = MAX_ITEMS) -> int:
     """The number of values (see MAX_ITEMS). UnreadableError if this is not exactly one value within the limits."""
-    try:
-        return _scan(data, max_depth, max_items)
-    except IndexError:
-        raise UnreadableError(f"a value of {len(data)} bytes is cut short") from None
-
-
-def _scan(data: bytes | memoryview, max_depth: int, max_items: int) -> int:
     size = len(data)
     steps = _STEPS
     at, left, end, depth, items = 0, 1, size, 0, 1
     outer: list[tuple[int, int, int]] = []
-    while True:
-        while left:
-            left -= 1
-            head = data[at]
-            step = steps[head]
-            if step:
-                at += step
-                continue
-            at, count, inner_end, cost = _open(data, at, head)
-            if cost:
-                items += cost
-                if items > max_items:
-                    raise UnreadableError(f"a value of more than {max_items} values")
-            if count < 0:
-                continue
-            if count > size - at:
-                raise UnreadableError(f"a container of {count} values in the last {size - at} bytes")
-            outer.append((left, end, depth))
-            left = count
-            if inner_end:
-                end = inner_end
-            else:
-                items += count
-                depth += 1
-                if depth > max_depth:
-                    raise UnreadableError(f"a value is nested more than {max_depth} deep")
-                if items > max_items:
-                    raise UnreadableError(f"a value of more than {max_items} values")
-        if not outer:
-            break
-        inner_end = end
-        left, end, depth = outer.pop()
-        if inner_end != end and at != inner_end:
-            raise UnreadableError("an extension holds more or less than one value")
+    try:
+        while True:
+            while left:
+                left -= 1
+                head = data[at]
+                step = steps[head]
+                if step > 0:
+                    at += step
+                    continue
+                if step == _SHORT:
+                    at += 2 + data[at + 1]
+                    continue
+                if 0x90 <= head < 0xA0:  # a short array
+                    at, count, inner_end = at + 1, head & 15, 0
+                else:
+                    at, count, inner_end, cost = _open(data, at, head)
+                    items += cost
+                    if items > max_items:
+                        raise UnreadableError(f"a value of more than {max_items} values")
+                    if count < 0:
+                        continue
+                if count > size - at:
+                    raise UnreadableError(f"a container of {count} values in the last {size - at} bytes")
+                outer.append((left, end, depth))
+                left = count
+                if inner_end:
+                    end = inner_end
+                else:
+                    items += count
+                    depth += 1
+                    if depth > max_depth:
+                        raise UnreadableError(f"a value is nested more than {max_depth} deep")
+                    if items > max_items:
+                        raise UnreadableError(f"a value of more than {max_items} values")
+            if not outer:
+                break
+            inner_end = end
+            left, end, depth = outer.pop()
+            if inner_end != end and at != inner_end:
+                raise UnreadableError("an extension holds more or less than one value")
+    except IndexError:
+        raise UnreadableError(f"a value of {size} bytes is cut short") from None
     if at != size:
         raise UnreadableError(f"a value of {size} bytes ends after {at}" if at < size else "a value is cut short")
     return items
@@ -82,8 +83,6 @@ def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int, 
     """For a value without a fixed size: the next position, values inside or -1, end of an extension or 0, cost."""
     if head < 0x90:
         return at + 1, 2 * (head & 15), 0, 1
-    if head < 0xA0:
-        return at + 1, head & 15, 0, 0
     if head >= 0xDC:
         width = 2 if head in (0xDC, 0xDE) else 4
         count = int.from_bytes(data[at + 1 : at + 1 + width], "big")
@@ -109,7 +108,7 @@ def _open(data: bytes | memoryview, at: int, head: int) -> tuple[int, int, int, 
 
 
 def _steps() -> tuple[int, ...]:
-    """The size of a value by its first byte; 0: the value contains its size, or other values."""
+    """The size of a value by its first byte. 0: it contains its size, or other values; _SHORT: its size is one byte."""
     steps = [0] * 256
     for head in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
         steps[head] = 1
@@ -119,11 +118,13 @@ def _steps() -> tuple[int, ...]:
         steps[head] = 1 + size
     for head, size in ((0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8)):
         steps[head] = 1 + size
+    steps[0xC4] = steps[0xD9] = _SHORT
     return tuple(steps)
 
 
+_SHORT: Final = -1
 _STEPS: Final = _steps()
-_TEXTS: Final = frozenset({0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB})
+_TEXTS: Final = frozenset({0xC5, 0xC6, 0xDA, 0xDB})
 # How wide the length is, where there is one (a fixext has none: its type is as good as one).
 _LENGTHS: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _WIDTHS: Final = tuple(_LENGTHS.get(head, int(0xD4 <= head <= 0xD8)) for head in range(256))

@@ -152,7 +152,7 @@ def unpack_plain_column(data: bytes, count: int) -> list[Any]:
 def decode(data: bytes | memoryview) -> Any:
     """Decode bytes that scan has accepted."""
     try:
-        return _unpack(data)
+        return msgpack.unpackb(data, use_list=False, ext_hook=_from_extension, object_pairs_hook=_from_map)
     except UnreadableError:
         raise
     except WRONG as error:
@@ -363,10 +363,6 @@ _STR: Final = frozenset({str})
 # -- from bytes --------------------------------------------------------------------------------------------------------
 
 
-def _unpack(data: bytes | memoryview) -> Any:
-    return msgpack.unpackb(data, use_list=False, ext_hook=_from_extension, object_pairs_hook=_from_map)
-
-
 def _no_extension(code: int, data: bytes) -> Any:
     raise UnreadableError(f"extension type {code} in a column of plain values")
 
@@ -396,7 +392,7 @@ def _from_extension(code: int, data: bytes) -> Any:
         return batch_module().decode_batch(data)
     if code not in ext.NESTED:
         raise UnreadableError(f"extension type {code} is not for this place")
-    items = _unpack(data)
+    items = decode(data)
     if type(items) is not tuple:
         raise UnreadableError(f"extension type {code} holds no array")
     if code == ext.LIST:

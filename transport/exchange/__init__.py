@@ -8,7 +8,7 @@ waits in receive_buffer.py until the mailbox takes it.
 
 from .credit import ReceiverCredit, SenderCredit, split_capacity
 from .exchange import Exchange, PeerRouter
-from .peer_channel import MessageCodec, RemoteTask, joined
+from .peer_channel import MessageCodec, RemoteTask
 from .receive_buffer import ReceiveBuffer
 from .remote_mailbox import RemoteMailbox
 from .segments import (
@@ -34,7 +34,6 @@ __all__ = [
     "RemoteMailbox",
     "RemoteTask",
     "SenderCredit",
-    "joined",
     "pack_items",
     "pack_segment",
     "segments_body",

@@ -67,7 +67,7 @@ def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
     return _packed.data
 
 
-def marks_size(anchors: Sequence[Any] | None) -> int:
+def anchors_size(anchors: Sequence[Any] | None) -> int:
     """An upper estimate of the bytes of some anchors: indices, or sets of pairs."""
     if anchors is None or not anchors:
         return 0

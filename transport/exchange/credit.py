@@ -52,7 +52,10 @@ class SenderCredit:
 
 
 class ReceiverCredit:
-    """The receiver's side, for one task and one sender. `quota`: tuples, at least 1."""
+    """The receiver's side, for one task and one sender. `quota`: tuples, at least 1.
+
+    `buffered`: what has arrived and the mailbox has not taken; the caller adds to it.
+    """
 
     __slots__ = ("_accepted", "_announced", "buffered", "quota")
 
@@ -61,10 +64,6 @@ class ReceiverCredit:
         self.buffered = 0
         self._accepted = 0
         self._announced = 0
-
-    def arrived(self, weight: int) -> None:
-        """A segment has arrived that the mailbox has not taken yet."""
-        self.buffered += weight
 
     def accepted(self, weight: int) -> bool:
         """The mailbox has taken a segment. Is a new limit worth sending?"""

@@ -20,7 +20,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -32,7 +32,7 @@ from ..errors import ProtocolError
 from ..link.send_queue import SendQueue
 from ..link.sequence import PeerStarted
 from .credit import split_capacity
-from .peer_channel import MessageCodec, PeerChannel, RemoteTask
+from .peer_channel import MessageCodec, MessageCodecs, PeerChannel, RemoteTask
 from .receive_buffer import ReceiveBuffer
 from .segments import unpack_segments
 
@@ -72,7 +72,7 @@ class Exchange:
         capacities: Mapping[int, int],
         remote: Mapping[int, RemoteTask],
         origin_of: Callable[[int, str], Origin],
-        codec: MessageCodec,
+        codecs: Iterable[MessageCodec],
         on_lost: Callable[[str], None],
         on_idle: Callable[[], None],
     ) -> None:
@@ -82,7 +82,7 @@ class Exchange:
         self._router = router
         self._mailboxes = mailboxes
         self._origin_of = origin_of
-        self._codec = codec
+        self._codecs = MessageCodecs(codecs)
         self._on_lost = on_lost
         self._worker_of = {task_id: task.worker for task_id, task in remote.items()}
         peers = dict.fromkeys(task.worker for task in remote.values())
@@ -91,14 +91,14 @@ class Exchange:
                 peer,
                 router.send_queue(peer),
                 router.incarnation(peer),
-                codec=codec,
+                codecs=self._codecs,
                 on_lost=partial(on_lost, peer),
                 on_idle=on_idle,
             )
             for peer in peers
         }
         self.inboxes = {
-            task_id: self._peer_channels[task.worker].inbox(task_id, task, len(peers))
+            task_id: self._peer_channels[task.worker].add_inbox(task_id, task, len(peers))
             for task_id, task in remote.items()
         }
         for peer_channel in self._peer_channels.values():
@@ -167,7 +167,7 @@ class Exchange:
             peer_channel.close()
 
     def _long_call_changed(self, task_id: int) -> None:
-        for peer_channel in self._peer_channels.values():
+        for peer_channel in () if self.closed else self._peer_channels.values():
             peer_channel.announce(task_id)
 
     # -- incoming ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Exchange:
         if not isinstance(items, tuple):
             raise ProtocolError("a payload of messages is an array")
         for item in items:
-            task_id, message = self._codec.unpack(item)
+            task_id, message = self._codecs.unpack(item)
             mailbox = self._mailboxes.get(task_id)
             if mailbox is None:
                 raise ProtocolError(f"{peer} sends a message to task {task_id}, which is not a task of {self.worker}")

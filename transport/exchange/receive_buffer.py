@@ -13,25 +13,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...actors import Gate, Mailbox, MailboxClosedError
+from ...actors import Mailbox, MailboxClosedError
 from ...topology import ColumnRows, Segment
 from ..errors import ProtocolError
 from .credit import ReceiverCredit
 
 
 class ReceiveBuffer:
-    """Segments from one worker to one task. `accepted(self, worth_sending)` is called when the mailbox takes one."""
+    """Segments from one worker to one task. `accepted(task, worth_sending)` is called when the mailbox takes one."""
 
-    __slots__ = ("_accepted", "_largest", "_mailbox", "_max_quota", "_parked", "_waiting", "credit", "task_id")
+    __slots__ = ("_accepted", "_mailbox", "_max_quota", "_parked", "_waiting", "credit", "task_id")
 
-    def __init__(
-        self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[ReceiveBuffer, bool], None]
-    ) -> None:
+    def __init__(self, task_id: int, mailbox: Mailbox, quota: int, accepted: Callable[[int, bool], None]) -> None:
         self.task_id = task_id
         self.credit = ReceiverCredit(quota)
         self._max_quota = self.credit.quota
         self._mailbox = mailbox
-        self._largest = largest_piece(mailbox.gate)
         self._accepted = accepted
         self._waiting: deque[tuple[Segment, int]] = deque()
         self._parked = False
@@ -69,15 +66,21 @@ class ReceiveBuffer:
 
     def add(self, segments: Sequence[Segment]) -> None:
         """Add the segments of a frame. ProtocolError if one is heavier than allowed; then none is added."""
-        largest = self._largest
-        weighed = [(segment, _weight(segment, largest)) for segment in segments]
-        for segment, weight in weighed:
+        mailbox, gate, credit = self._mailbox, self._mailbox.gate, self.credit
+        largest = gate.largest_piece
+        weights: list[int] = []
+        for segment in segments:
+            weight = len(segment.items)
             if weight > largest:
-                raise ProtocolError(f"a segment of {len(segment.items)} tuples: at most {largest} are allowed")
-        for segment, weight in weighed:
-            self.credit.arrived(weight)
-            if not self._waiting and self._fits(weight) and self._mailbox.offer(segment, weight):
-                self._accepted(self, self.credit.accepted(weight))
+                if type(segment.items) is not ColumnRows:
+                    raise ProtocolError(f"a segment of {weight} tuples: at most {largest} are allowed")
+                weight = largest
+            weights.append(weight)
+        for segment, weight in zip(segments, weights, strict=True):
+            credit.buffered += weight
+            fits = not self._waiting and gate.fill + weight <= gate.capacity
+            if fits and mailbox.offer(segment, weight):
+                self._accepted(self.task_id, credit.accepted(weight))
                 continue
             self._waiting.append((segment, weight))
             if not self._parked:
@@ -93,7 +96,7 @@ class ReceiveBuffer:
             self._park(self._waiting[0][1])
             return None
         segment, weight = self._waiting.popleft()
-        self._accepted(self, self.credit.accepted(weight))
+        self._accepted(self.task_id, self.credit.accepted(weight))
         return segment, weight
 
     def has_more(self) -> bool:
@@ -106,7 +109,7 @@ class ReceiveBuffer:
         self._parked = False
         while self._waiting:
             _, weight = self._waiting.popleft()
-            self._accepted(self, self.credit.accepted(weight))
+            self._accepted(self.task_id, self.credit.accepted(weight))
 
     def _fits(self, weight: int) -> bool:
         gate = self._mailbox.gate
@@ -117,13 +120,3 @@ class ReceiveBuffer:
         if not self._fits(weight):
             self._mailbox.gate.close()
         self._mailbox.park(self)
-
-
-def largest_piece(gate: Gate) -> int:
-    """The heaviest segment that another worker may send: it fits once the mailbox has drained to its low mark."""
-    return gate.largest_piece
-
-
-def _weight(segment: Segment, largest: int) -> int:
-    count = len(segment.items)
-    return largest if count > largest and type(segment.items) is ColumnRows else count

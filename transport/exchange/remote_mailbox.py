@@ -17,15 +17,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ...actors import MailboxClosedError, ParkedSender, ReaderState
-from ...topology import Origin
 from ..codec.payloads import PayloadKind, pack_payload
 from ..link.send_queue import SendQueue
 from .credit import SenderCredit
-from .segments import PackedItems, pack_segment, segments_body, split_items
+from .segments import pack_segment, segments_body, split_items
 
 FRAME_BYTES: Final = 48 * 1024
 """A frame of segments is complete at this size."""
@@ -35,6 +33,52 @@ FIRST_LIMIT: Final = 64
 
 MOST_BYTES: Final = 80_000
 """The largest frame of several segments: surely within the limits of a receiver for one body (codec/scan.py)."""
+
+
+class MailboxChannel(Protocol):
+    """What a remote mailbox needs of the traffic with its worker; a PeerChannel implements it."""
+
+    sent: int
+    send_queue: SendQueue
+
+    def post(self, task_id: int, message: Any) -> None:
+        """Send a message to the control lane of a task there."""
+        ...
+
+
+class _Queue:
+    """Packed segments that wait to be sent, with their weights, and the credit for them."""
+
+    __slots__ = ("credit", "segments", "size_bytes", "tuples")
+
+    def __init__(self) -> None:
+        self.credit = SenderCredit()
+        self.segments: deque[tuple[int, bytes]] = deque()
+        self.size_bytes = 0
+        self.tuples = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Are there segments, and credit for them?"""
+        return bool(self.segments) and self.credit.has_credit
+
+    def next_frame(self, limit: int) -> list[bytes]:
+        """The segments of the next frame, which count as sent. `limit`: after so many tuples the frame is complete."""
+        segments = self.segments
+        parts: list[bytes] = []
+        tuples = size = 0
+        while segments and size < FRAME_BYTES and tuples < limit:
+            weight, packed = segments[0]
+            if parts and size + len(packed) > MOST_BYTES:
+                break  # a large segment goes alone
+            segments.popleft()
+            parts.append(packed)
+            tuples += weight
+            size += len(packed)
+        self.size_bytes -= size
+        self.tuples -= tuples
+        self.credit.spend(tuples)
+        return parts
 
 
 class RemoteGate:
@@ -64,47 +108,19 @@ class RemoteGate:
 
 
 class RemoteMailbox:
-    """An Inbox for one remote task. `max_piece`: its heaviest segment; `capacity`: of the task's mailbox.
+    """An Inbox for one remote task. `max_piece`: its heaviest segment; `capacity`: of the task's mailbox."""
 
-    `posted` is called with each control message, `counted` for each segment that is taken.
-    """
+    __slots__ = ("_channel", "_parked", "_queue", "closed", "gate", "reader", "task_id")
 
-    __slots__ = (
-        "_counted",
-        "_parked",
-        "_posted",
-        "_queue",
-        "_queued_bytes",
-        "_queued_tuples",
-        "_send_queue",
-        "closed",
-        "gate",
-        "reader",
-        "sender_credit",
-        "task_id",
-    )
+    pack = staticmethod(split_items)
 
-    def __init__(
-        self,
-        task_id: int,
-        send_queue: SendQueue,
-        *,
-        max_piece: int,
-        capacity: int,
-        posted: Callable[[Any], None],
-        counted: Callable[[], None],
-    ) -> None:
+    def __init__(self, task_id: int, channel: MailboxChannel, *, max_piece: int, capacity: int) -> None:
         self.task_id = task_id
-        self._posted = posted
-        self.sender_credit = SenderCredit()
         self.gate = RemoteGate(max_piece, capacity)
         self.reader = ReaderState()  # arrives with the credit, as the gate's limit does
         self.closed = False
-        self._send_queue = send_queue
-        self._counted = counted
-        self._queue: deque[tuple[int, bytes]] = deque()
-        self._queued_bytes = 0
-        self._queued_tuples = 0
+        self._channel = channel
+        self._queue = _Queue()
         self._parked: deque[ParkedSender] = deque()
 
     # -- for senders -------------------------------------------------------------------------------------------------
@@ -112,24 +128,25 @@ class RemoteMailbox:
     @property
     def is_high(self) -> bool:
         """Does it wait for credit with segments to send?"""
-        return not self.gate.is_open or (bool(self._queue) and not self.sender_credit.has_credit)
-
-    def pack(self, origin: Origin, items: Any, anchors: Any) -> list[tuple[PackedItems, Any]]:
-        """Encode items and their anchors, in pieces. UnsendableError with the `offset` of the first bad row."""
-        return split_items(origin, items, anchors)
+        return not self.gate.is_open or (bool(self._queue.segments) and not self._queue.credit.has_credit)
 
     def offer(self, item: Any, weight: int = 1) -> bool:
         """Take a segment (of packed items) if the gate is open."""
-        if not self.gate.is_open:
-            return False
-        self._add(item, weight)
-        return True
+        return self.gate.is_open and self.force(item, weight)
 
     def force(self, item: Any, weight: int = 1) -> bool:
         """Take a segment even if it is full; False when closed."""
         if self.closed:
             return False
-        self._add(item, weight)
+        queue, packed = self._queue, pack_segment(item)
+        queue.segments.append((weight, packed))
+        queue.size_bytes += len(packed)
+        queue.tuples += weight
+        self._channel.sent += 1
+        if self._is_full():
+            self.gate.is_open = False
+        if queue.credit.has_credit:
+            self._channel.send_queue.ready(self)
         return True
 
     def park(self, sender: ParkedSender) -> None:
@@ -142,19 +159,20 @@ class RemoteMailbox:
 
     def post(self, item: Any) -> None:
         """A message for the control lane."""
-        self._posted(item)
+        if not self.closed:
+            self._channel.post(self.task_id, item)
 
     # -- for the exchange --------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
         """Does nothing wait here?"""
-        return not self._queue and not self._parked
+        return not self._queue.segments and not self._parked
 
     @property
     def queued(self) -> int:
         """How many segments wait to be sent."""
-        return len(self._queue)
+        return len(self._queue.segments)
 
     def grant(self, limit: int, row_s: float, wanted: int, *, in_long_call: bool = False) -> None:
         """A CREDIT of the receiver: its limit, the time for a row, and how many tuples it wants in its mailbox.
@@ -164,66 +182,49 @@ class RemoteMailbox:
         self.reader.row_s = row_s
         self.reader.in_long_call = in_long_call
         self.gate.set_limit(wanted)
-        if not self.gate.is_open and not self.closed and not self._is_full():
-            self.gate.is_open = True
-            self._pull()
-        self.sender_credit.grant(limit)
-        if self._queue and self.sender_credit.has_credit:
-            self._send_queue.ready(self)
+        if not self.gate.is_open:
+            self._open_gate()
+        self._queue.credit.grant(limit)
+        if self._queue.is_ready:
+            self._channel.send_queue.ready(self)
 
-    def restarted(self, send_queue: SendQueue) -> None:
+    def stop_sending(self) -> None:
+        """The worker's process has ended: keep the segments, and wait for the first CREDIT of the next one."""
+        self._queue.credit.restart()
+
+    def restarted(self) -> None:
         """The worker is a new incarnation: keep the segments for it, and wait for its first CREDIT."""
-        self._send_queue = send_queue
-        self.sender_credit.restart()
+        self._queue.credit.restart()
         self.reader.in_long_call = False
 
     def close(self) -> None:
         """Send nothing any more: drop what waits."""
         self.closed = True
         self.gate.is_open = False
-        self._queue.clear()
-        self._queued_bytes = self._queued_tuples = 0
+        self._queue = _Queue()
         while self._parked:
             self._parked.popleft().refused(MailboxClosedError("the link to its worker is closed"))
 
-    def next_payload(self) -> bytes | None:
+    def next_payload(self) -> tuple[bytes | None, bool]:
         """A frame, if there are segments to send and credit for them."""
         queue = self._queue
-        if not queue or not self.sender_credit.has_credit:
-            return None
-        parts: list[bytes] = []
-        tuples = size = 0
-        while queue and size < FRAME_BYTES and tuples < self.gate.limit:
-            weight, packed = queue[0]
-            if parts and size + len(packed) > MOST_BYTES:
-                break  # a large segment goes alone
-            queue.popleft()
-            parts.append(packed)
-            tuples += weight
-            size += len(packed)
-        self._queued_bytes -= size
-        self._queued_tuples -= tuples
-        self.sender_credit.spend(tuples)
-        if not self._is_full():
-            self.gate.is_open = True
-            self._pull()
-        return pack_payload(PayloadKind.SEGMENTS, self.task_id, segments_body(parts))
+        if not queue.is_ready:
+            return None, False
+        parts = queue.next_frame(self.gate.limit)
+        self._open_gate()
+        more = bool(queue.segments) and queue.credit.has_credit
+        return pack_payload(PayloadKind.SEGMENTS, self.task_id, segments_body(parts)), more
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _add(self, segment: Any, weight: int) -> None:
-        packed = pack_segment(segment)
-        self._queue.append((weight, packed))
-        self._queued_bytes += len(packed)
-        self._queued_tuples += weight
-        self._counted()
-        if self._is_full():
-            self.gate.is_open = False
-        if self.sender_credit.has_credit:
-            self._send_queue.ready(self)
-
     def _is_full(self) -> bool:
-        return self._queued_bytes >= FRAME_BYTES or self._queued_tuples >= self.gate.limit
+        return self._queue.size_bytes >= FRAME_BYTES or self._queue.tuples >= self.gate.limit
+
+    def _open_gate(self) -> None:
+        if not self.closed and not self._is_full():
+            self.gate.is_open = True
+            if self._parked:
+                self._pull()
 
     def _pull(self) -> None:
         parked = self._parked

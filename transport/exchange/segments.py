@@ -42,7 +42,7 @@ from ..codec.values import (
 )
 from ..errors import RemoteFailureError, UnreadableError, UnsendableError
 from ..link.sequence import MAX_PAYLOAD_BYTES
-from .anchors import marks_size, pack_anchors, unpack_anchors
+from .anchors import anchors_size, pack_anchors, unpack_anchors
 
 PIECE_BYTES: Final = 48 * 1024
 """The target size of a piece; with more than one row it has at most a third more."""
@@ -120,19 +120,35 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
                 worst.__cause__ = error.__cause__
     if worst is not None:
         raise worst
-    return PackedItems(origin, pack_plain(columns), len(items), _pack_times(items))
+    times = _pack_times(items.times) if type(items) is TimedItems else b""
+    return PackedItems(origin, pack_plain(columns), len(items), times)
 
 
 def split_items(
-    origin: Origin, items: Sequence[Any], anchors: Any = None, max_bytes: int = PIECE_BYTES
+    origin: Origin, items: Sequence[Any], anchors: Any = None, max_bytes: int = PIECE_BYTES, first: int = 0
 ) -> list[tuple[PackedItems, Any]]:
     """Items and their anchors (indices, RepeatedAnchor, pairs of a lineage, or None) in pieces of about `max_bytes`.
 
-    Usually there is one. UnsendableError as in pack_items, and for a row that is larger than a link carries.
+    Usually there is one. UnsendableError as in pack_items, and for a row that is larger than a link carries. `first`:
+    how many rows precede these, for the offset in an error.
     """
     if type(items) is ColumnRows:
         return _split_batch(origin, items, anchors, max_bytes)
-    return _split(origin, items, anchors, max_bytes, 0)
+    count = len(items)
+    if count > MAX_PIECE_ROWS:
+        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, anchors, max_bytes, first)
+    try:
+        packed = pack_items(origin, items)
+    except UnsendableError as error:
+        if error.offset is not None:
+            error.offset += first
+        raise
+    size = len(packed.columns) + len(packed.times) + anchors_size(anchors)
+    if count > 1 and size > max_bytes + max_bytes // 3:
+        return _split_into(-(-size // max_bytes), origin, items, anchors, max_bytes, first)
+    if size > CHECKED_BYTES:
+        _check_row(origin, items, anchors, size, first)
+    return [(packed, anchors)]
 
 
 def pack_segment(segment: Segment) -> bytes:
@@ -157,30 +173,12 @@ def segments_body(segments: Sequence[bytes]) -> bytes:
     return head + b"".join(segments)
 
 
-def _split(origin: Origin, items: Any, anchors: Any, max_bytes: int, first: int) -> list[tuple[PackedItems, Any]]:
-    """`first`: how many rows precede these."""
-    count = len(items)
-    if count > MAX_PIECE_ROWS:
-        return _split_into(-(-count // MAX_PIECE_ROWS), origin, items, anchors, max_bytes, first)
-    try:
-        packed = pack_items(origin, items)
-    except UnsendableError as error:
-        if error.offset is not None:
-            error.offset += first
-        raise
-    size = len(packed.columns) + len(packed.times) + marks_size(anchors)
-    if count > 1 and size > max_bytes + max_bytes // 3:
-        return _split_into(-(-size // max_bytes), origin, items, anchors, max_bytes, first)
-    _check_row(origin, items, anchors, size, first)
-    return [(packed, anchors)]
-
-
 def _split_into(
     pieces: int, origin: Origin, items: Any, anchors: Any, max_bytes: int, first: int
 ) -> list[tuple[PackedItems, Any]]:
     found: list[tuple[PackedItems, Any]] = []
     for part, part_anchors, start in _parts(pieces, items, anchors):
-        found += _split(origin, part, part_anchors, max_bytes, first + start)
+        found += split_items(origin, part, part_anchors, max_bytes, first + start)
     return found
 
 
@@ -189,7 +187,7 @@ def _split_batch(origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int)
     if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
         return _split_large(origin, rows, anchors, max_bytes, least)
     packed = pack_items(origin, rows)
-    size, weight = len(packed.columns), marks_size(anchors)
+    size, weight = len(packed.columns), anchors_size(anchors)
     if has_identity(rows.batch):
         max_bytes = MAX_ROW_BYTES * 3 // 4  # a chunk is not split in one process, so here as little as possible
     if size + weight <= max_bytes + max_bytes // 3:
@@ -252,15 +250,15 @@ def _check_row(origin: Origin, items: Sequence[Any], anchors: Any, size: int, fi
         sizes = [len(pack_column(values)) for values in columns]
         largest = max(sizes)
         where = _where(origin, origin.fields[sizes.index(largest)])
-        if marks_size(anchors) > largest:
-            where, largest = f"{_where(origin, None)}, its anchors", marks_size(anchors)
+        if anchors_size(anchors) > largest:
+            where, largest = f"{_where(origin, None)}, its anchors", anchors_size(anchors)
         raise UnsendableError(
             f"a row is too large to be sent to another process: {largest:,} bytes in this place, and a row has at most "
             f"{MAX_ROW_BYTES:,}; send it in parts, or store it and send a reference",
             where=where,
             offset=first,
         )
-    if size > CHECKED_BYTES and len(items) == 1:
+    if len(items) == 1:
         for name, value in zip(origin.fields, items if origin.bare else items[0], strict=True):
             try:
                 check_items(pack_column((value,)), MAX_DEPTH + 1)
@@ -275,10 +273,8 @@ def _pack_batch(origin: Origin, batch: Any) -> bytes:
         raise UnsendableError(str(error), where=_where(origin, None), offset=0) from error
 
 
-def _pack_times(items: Sequence[Any]) -> bytes:
-    if type(items) is not TimedItems:
-        return b""
-    return pack_plain([at if type(at) is int else _in_short(at) for at in items.times])
+def _pack_times(times: Sequence[Any]) -> bytes:
+    return pack_plain([at if type(at) is int else _in_short(at) for at in times])
 
 
 def _in_short(error: Any) -> str:

@@ -7,7 +7,7 @@ them; parts.py cuts payloads that are too large for the line, line_rate.py says 
 what waits for the link.
 """
 
-from .headers import encode_pulse
+from .headers import LinkPulse
 from .link import Link
 from .links import Links
 from .send_queue import Gatherer, PayloadSource, SendQueue
@@ -18,6 +18,7 @@ __all__ = [
     "MAX_PAYLOAD_BYTES",
     "Gatherer",
     "Link",
+    "LinkPulse",
     "LinkSequence",
     "LinkTimings",
     "Links",
@@ -25,5 +26,4 @@ __all__ = [
     "PeerStarted",
     "SendQueue",
     "SequenceLimits",
-    "encode_pulse",
 ]

@@ -30,21 +30,20 @@ VERSION: Final = 4
 MAX_HELLO_BYTES: Final = 4096
 
 _HELLO: Final = struct.Struct("!BBBQQQQQ")
-_DATA: Final = struct.Struct("!BBQQQ")
+DATA: Final = struct.Struct("!BBQQQ")
 _ACK: Final = struct.Struct("!BBQQ")
 _REFUSED: Final = struct.Struct("!BBQQ")
 _PULSE: Final = struct.Struct("!BBQ")
 _PART: Final = struct.Struct("!BBQQQBII")
-_KIND_HELLO, _KIND_DATA, _KIND_ACK, _KIND_REFUSED = 1, 2, 3, 4
-_KIND_PULSE: Final = 5
-_KIND_PART: Final = 6
+_KIND_HELLO, KIND_DATA, _KIND_ACK, _KIND_REFUSED, _KIND_PULSE, _KIND_PART = range(1, 7)
 
 ASKS: Final = 0x80
 """This bit of the kind: the receiver should acknowledge at once, with an ACK if it has no payload to send."""
 
-DATA_HEADER_BYTES: Final = _DATA.size
-_DATA_BEGINS: Final = (bytes((VERSION, _KIND_DATA)), bytes((VERSION, _KIND_DATA | ASKS)))
-_MAY_ASK: Final = (_KIND_DATA, _KIND_ACK, _KIND_PART)
+DATA_BEGINS: Final = (bytes((VERSION, KIND_DATA)), bytes((VERSION, KIND_DATA | ASKS)))
+"""The first bytes of a DATA. Nearly all frames are of this kind: the sequence needs no object for them."""
+
+_MAY_ASK: Final = (KIND_DATA, _KIND_ACK, _KIND_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,11 @@ class LinkData:
     asks: bool = False
 
     def encode(self) -> bytes:
-        return encode_data(self.epoch, self.sequence, self.ack, self.payload, self.asks)
+        payload, numbers, bit = self.payload, (self.epoch, self.sequence, self.ack), ASKS if self.asks else 0
+        if isinstance(payload, PayloadPart):
+            place = payload.lane, payload.total, payload.offset
+            return _PART.pack(VERSION, _KIND_PART | bit, *numbers, *place) + payload.body
+        return DATA.pack(VERSION, KIND_DATA | bit, *numbers) + payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,46 +104,29 @@ class LinkRefused:
         return _REFUSED.pack(VERSION, _KIND_REFUSED, self.incarnation, self.attempt)
 
 
-def encode_data(epoch: int, sequence: int, ack: int, payload: bytes | PayloadPart, asks: bool) -> bytes:
-    """The frame of a DATA. Nearly all frames are of this kind, so it is encoded without an object."""
-    bit = ASKS if asks else 0
-    if isinstance(payload, PayloadPart):
-        place = payload.lane, payload.total, payload.offset
-        return _PART.pack(VERSION, _KIND_PART | bit, epoch, sequence, ack, *place) + payload.body
-    return _DATA.pack(VERSION, _KIND_DATA | bit, epoch, sequence, ack) + payload
+@dataclass(frozen=True, slots=True)
+class LinkPulse:
+    """The process with this number and name is alive, though its event loop is blocked: a thread sends this."""
+
+    process: int
+    name: str
+
+    def encode(self) -> bytes:
+        return _PULSE.pack(VERSION, _KIND_PULSE, self.process) + self.name.encode()
 
 
-def encode_pulse(process: int, name: str) -> bytes:
-    """The frame by which a thread reports that its process is alive while its event loop is blocked."""
-    return _PULSE.pack(VERSION, _KIND_PULSE, process) + name.encode()
+LinkFrame = LinkHello | LinkData | LinkAck | LinkRefused | LinkPulse
 
 
-def pulse_of(frame: bytes) -> tuple[int, str] | None:
-    """Process and name if the frame is a PULSE. ProtocolError if it is a malformed one."""
-    if _kind(frame) != _KIND_PULSE:
-        return None
-    if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
-        raise ProtocolError(f"a PULSE of {len(frame)} bytes")
-    return _PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace")
-
-
-def data_of(frame: bytes) -> tuple[bool, int, int, int] | None:
-    """Does it ask; epoch, sequence, ack of a DATA. Its payload begins at DATA_HEADER_BYTES. None: another frame."""
-    if frame[:2] not in _DATA_BEGINS or len(frame) < DATA_HEADER_BYTES:
-        return None
-    _, kind, epoch, sequence, ack = _DATA.unpack_from(frame)
-    return kind > ASKS, epoch, sequence, ack
-
-
-def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
+def decode(frame: bytes) -> LinkFrame:
     """The frame as an object. ProtocolError if it is malformed."""
     kind = _kind(frame)
     asks = bool(kind & ASKS)
     try:
         match kind & ~ASKS if kind & ~ASKS in _MAY_ASK else kind:
             case 2:
-                _, _, epoch, sequence, ack = _DATA.unpack_from(frame)
-                return LinkData(epoch, sequence, ack, frame[DATA_HEADER_BYTES:], asks)
+                _, _, epoch, sequence, ack = DATA.unpack_from(frame)
+                return LinkData(epoch, sequence, ack, frame[DATA.size :], asks)
             case 6:
                 _, _, epoch, sequence, ack, lane, total, offset = _PART.unpack_from(frame)
                 part = PayloadPart(_lane(lane), total, offset, frame[_PART.size :])
@@ -153,14 +139,16 @@ def decode(frame: bytes) -> LinkHello | LinkData | LinkAck | LinkRefused:
             case 4:
                 _, _, incarnation, attempt = _REFUSED.unpack(frame)
                 return LinkRefused(incarnation, attempt)
+            case 5:
+                return _pulse(frame)
     except struct.error as error:
         raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is too short or too long") from error
     raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is no frame of a link")
 
 
-def greeting_of(frame: bytes) -> bytes | None:
-    """The greeting if the frame is a HELLO. ProtocolError if it is a malformed one."""
-    return _hello(frame).greeting if _kind(frame) == _KIND_HELLO else None
+def epoch_of(sender: int, receiver: int) -> int:
+    """The epoch of frames from this incarnation to that one."""
+    return (3 * sender + receiver) % 2**64
 
 
 def _kind(frame: bytes) -> int:
@@ -187,11 +175,6 @@ def _lane(number: int) -> Lane:
         raise ProtocolError(f"a part of lane {number}: there are {len(Lane)}") from error
 
 
-def epoch_of(sender: int, receiver: int) -> int:
-    """The epoch of frames from this incarnation to that one."""
-    return (3 * sender + receiver) % 2**64
-
-
 def _hello(frame: bytes) -> LinkHello:
     if len(frame) < _HELLO.size:
         raise ProtocolError(f"a HELLO of {len(frame)} bytes is cut short")
@@ -202,3 +185,9 @@ def _hello(frame: bytes) -> LinkHello:
     if established > 1 or not incarnation or not attempt:
         raise ProtocolError("a HELLO without an incarnation or an attempt")
     return LinkHello(incarnation, attempt, peer, peer_attempt, expected, bool(established), frame[_HELLO.size :])
+
+
+def _pulse(frame: bytes) -> LinkPulse:
+    if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
+        raise ProtocolError(f"a PULSE of {len(frame)} bytes")
+    return LinkPulse(_PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace"))

@@ -22,7 +22,7 @@ from ..errors import ConnectionLostError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
 from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
-from .headers import greeting_of, pulse_of
+from .headers import LinkFrame, LinkHello, LinkPulse, decode
 
 _log = logging.getLogger(__name__)
 
@@ -69,13 +69,18 @@ class PendingConnections:
         assigned = False
         try:
             async with asyncio.timeout(self._within_s):
-                frame, name, process = await _first(connection)
+                frame = await connection.receive()
+            first = decode(frame)
+            if isinstance(first, LinkPulse):
+                check_identity(connection.identity, first.name)
+                await self._receive_pulses(connection, first)
+                return
+            if not isinstance(first, LinkHello):
+                raise ProtocolError("its first frame is neither a HELLO nor a PULSE")
+            name = first.greeting.decode("ascii", "backslashreplace")
             check_identity(connection.identity, name)
-            if process is not None:
-                await self._receive_pulses(connection, name, process)
-            elif self._assign(name, connection, frame):
-                assigned = True
-            else:
+            assigned = self._assign(name, connection, frame)
+            if not assigned:
                 self._limited_warnings.warn("%s: no link here is dialled by %.140r", self._name, name)
         except ProtocolError as error:
             self._limited_warnings.warn("%s: %s is refused: %s", self._name, connection.peer, error)
@@ -87,25 +92,13 @@ class PendingConnections:
             if not assigned:
                 connection.close()
 
-    async def _receive_pulses(self, connection: Connection, name: str, process: int) -> None:
+    async def _receive_pulses(self, connection: Connection, pulse: LinkPulse) -> None:
         """Report each PULSE until the sending thread closes the connection or is silent."""
-        pulse: tuple[int, str] | None = (process, name)
+        found: LinkFrame = pulse
         try:
-            while pulse == (process, name):
-                self._on_pulse(name, process)
+            while found == pulse:
+                self._on_pulse(pulse.name, pulse.process)
                 async with asyncio.timeout(self._within_s):
-                    pulse = pulse_of(await connection.receive())
+                    found = decode(await connection.receive())
         except (ConnectionLostError, TimeoutError) as error:
-            _log.debug("%s: no more pulses of %s: %r", self._name, name, error)
-
-
-async def _first(connection: Connection) -> tuple[bytes, str, int | None]:
-    """The first HELLO or PULSE: the frame, its name, and the process of a PULSE."""
-    while True:
-        frame = await connection.receive()
-        pulse = pulse_of(frame)
-        if pulse is not None:
-            return frame, pulse[1], pulse[0]
-        greeting = greeting_of(frame)
-        if greeting is not None:  # frames that have overtaken the HELLO are sent again
-            return frame, greeting.decode("ascii", "backslashreplace"), None
+            _log.debug("%s: no more pulses of %s: %r", self._name, pulse.name, error)

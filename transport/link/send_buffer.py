@@ -134,8 +134,10 @@ class SendBuffer:
             _, answered = asked.popleft()
         if answered is not None:
             if self._measured is not None:
+                before = self.line.frame_bytes
                 self.line.acked(answered - self._measured[1], now_s - self._measured[0])
-                self._set_limit()
+                if self.line.frame_bytes != before:
+                    self._set_limit()
             self._measured = (now_s, answered) if asked else None
         if not asked:
             self._covered = (ack, self._sent_bytes - self.size_bytes)

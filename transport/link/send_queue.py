@@ -27,8 +27,8 @@ BUNDLE_BYTES: Final = 48 * 1024
 class Gatherer(Protocol):
     """Gathers what is to be sent until it is asked for a payload."""
 
-    def next_payload(self) -> bytes | None:
-        """The next payload. None: there is none; the gatherer is asked again after it was scheduled again."""
+    def next_payload(self) -> tuple[bytes | None, bool]:
+        """The next payload, if there is one, and whether there are more: if not, it is asked after it was scheduled."""
         ...
 
 
@@ -64,19 +64,17 @@ class SendQueue:
         self.wake = wake
         self.last_was_urgent = False
         """Did the last payload contain control?"""
+        self.is_empty = True
+        """Is there nothing to send? (An attribute: a link asks before each frame.)"""
         self._control: deque[bytes | Gatherer] = deque()
         self._data: deque[Gatherer] = deque()
         self._waiting: set[Gatherer] = set()
         self._deferred: dict[bool, bytes] = {}  # is it control? → a payload that was too large for the last bundle
 
-    @property
-    def is_empty(self) -> bool:
-        """Is there nothing to send?"""
-        return not (self._control or self._data or self._deferred)
-
     def post(self, payload: bytes) -> None:
         """Put a payload into the control lane."""
         self._control.append(payload)
+        self.is_empty = False
         self.wake()
 
     def schedule(self, gatherer: Gatherer) -> None:
@@ -84,6 +82,7 @@ class SendQueue:
         if gatherer not in self._waiting:
             self._waiting.add(gatherer)
             self._control.append(gatherer)
+            self.is_empty = False
             self.wake()
 
     def ready(self, gatherer: Gatherer) -> None:
@@ -91,6 +90,7 @@ class SendQueue:
         if gatherer not in self._waiting:
             self._waiting.add(gatherer)
             self._data.append(gatherer)
+            self.is_empty = False
             self.wake()
 
     def next_payload(self, *, urgent: bool = False) -> bytes | None:
@@ -112,6 +112,7 @@ class SendQueue:
                 break
             payloads.append(payload)
             self.last_was_urgent = self.last_was_urgent or is_control
+        self.is_empty = not (control or data or deferred)
         if len(payloads) > 1:
             return pack_bundle(payloads)
         return payloads[0] if payloads else None
@@ -123,13 +124,17 @@ class SendQueue:
             found = lane.popleft()
             if isinstance(found, bytes):
                 return found
-            payload: bytes | None = found.next_payload()
+            payload: bytes | None
+            payload, more = found.next_payload()
+            if more:
+                lane.append(found)  # the others have their turns first
+            else:
+                self._waiting.discard(found)
             if payload is not None:
-                lane.append(found)  # there may be more: the others have their turns first
                 return payload
-            self._waiting.discard(found)
         return None
 
     def restarted(self) -> None:
         """The peer is a new incarnation: drop the payloads that wait for a bundle."""
         self._deferred.clear()
+        self.is_empty = not (self._control or self._data)

@@ -41,21 +41,23 @@ from ..errors import FrameTooLargeError, ProtocolError
 from ..net.network import MAX_FRAME_BYTES
 from .handshake import Handshake
 from .headers import (
-    DATA_HEADER_BYTES,
+    ASKS,
+    DATA,
+    DATA_BEGINS,
+    KIND_DATA,
+    VERSION,
     LinkAck,
     LinkData,
     LinkHello,
     LinkRefused,
-    data_of,
     decode,
-    encode_data,
     epoch_of,
 )
 from .parts import Lane, PartAssembler, PayloadPart, PayloadSplitter
 from .send_buffer import SendBuffer
 from .send_queue import PayloadSource
 
-MAX_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - DATA_HEADER_BYTES
+MAX_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - DATA.size
 """The largest payload that a link takes."""
 
 _NO_EPOCH: Final = -1
@@ -237,10 +239,9 @@ class LinkSequence:
         ProtocolError if the frame is wrong: end the connection.
         """
         self.frame_due = False
-        data = data_of(frame)
-        if data is not None:  # nearly always
-            asks, epoch, number, ack = data
-            return (frame[DATA_HEADER_BYTES:],) if self._accept(epoch, number, ack, asks, now_s) else ()
+        if frame[:2] in DATA_BEGINS and len(frame) >= DATA.size:  # nearly always
+            _, kind, epoch, number, ack = DATA.unpack_from(frame)
+            return (frame[DATA.size :],) if self._accept(epoch, number, ack, kind > ASKS, now_s) else ()
         match decode(frame):
             case LinkData(epoch, number, ack, PayloadPart() as part, asks):
                 if self._accept(epoch, number, ack, asks, now_s):
@@ -255,6 +256,8 @@ class LinkSequence:
             case LinkRefused() as refused:
                 self.frame_due = True
                 self._handshake.on_refused(refused)
+            case found:
+                raise ProtocolError(f"{type(found).__name__} on the connection of a link")
         return ()
 
     def _accept(self, epoch: int, number: int | None, ack: int, asks: bool, now_s: float) -> bool:
@@ -300,7 +303,9 @@ class LinkSequence:
         if send.cursor < len(send.frames) or self._add_frame():
             self.ack_due = False  # each DATA carries an ack
             number, payload, asks = send.next()
-            return encode_data(epoch, number, self._expected, payload, asks)
+            if isinstance(payload, PayloadPart):
+                return LinkData(epoch, number, self._expected, payload, asks).encode()
+            return DATA.pack(VERSION, KIND_DATA | ASKS if asks else KIND_DATA, epoch, number, self._expected) + payload
         if self.ack_due or send.ask_due:
             asks, self.ack_due = send.ask_due, False
             if asks:
@@ -317,7 +322,7 @@ class LinkSequence:
     def _add_frame(self) -> bool:
         """Add a payload of the source to the send buffer, or the next part of a large one."""
         send, splitter, source = self._send, self._splitter, self._source
-        if source is not None and Lane.URGENT not in splitter.open:
+        if source is not None and not source.is_empty and Lane.URGENT not in splitter.open:
             if send.frames and not send.takes_more:
                 self._wait_for_capacity()
             else:

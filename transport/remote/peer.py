@@ -147,18 +147,19 @@ class RemotePeer:
 
     # -- Gatherer ----------------------------------------------------------------------------------------------------
 
-    def next_payload(self) -> bytes | None:
+    def next_payload(self) -> tuple[bytes | None, bool]:
         """All waiting notes, up to PAYLOAD_BYTES."""
         outbox = self._outbox
         if not outbox:
             self._scheduled = False
-            return None
+            return None, False
         taken = [outbox.popleft()]
         free_bytes = PAYLOAD_BYTES - len(taken[0])
         while outbox and len(outbox[0]) <= free_bytes:
             free_bytes -= len(outbox[0])
             taken.append(outbox.popleft())
-        return pack_payload(PayloadKind.ACTOR, 0, b"".join(taken))
+        self._scheduled = bool(outbox)
+        return pack_payload(PayloadKind.ACTOR, 0, b"".join(taken)), self._scheduled
 
     # -- incarnations --------------------------------------------------------------------------------------------------
 

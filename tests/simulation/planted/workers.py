@@ -90,7 +90,7 @@ def messages_are_dropped_when_a_peer_restarts() -> Iterator[None]:
     real = PeerChannel.restarted
 
     def restarted(self: PeerChannel, incarnation: int, send_queue: SendQueue) -> None:
-        self._messages.clear()
+        self.messages.waiting.clear()
         real(self, incarnation, send_queue)
 
     with replaced(PeerChannel, "restarted", restarted):

@@ -195,8 +195,8 @@ class Watched:
             for receive_buffers in peer_channel.receive_buffers.values():
                 if buffered := receive_buffers.credit.buffered:
                     yield f"{self.name} is at rest, and holds {buffered} tuples of {peer_channel.peer}"
-            for task_id, inbox in peer_channel._inboxes.items():
-                if inbox._queued_bytes or inbox._queued_tuples or inbox._parked or not inbox.gate.is_open:
+            for task_id, inbox in peer_channel.inboxes.items():
+                if inbox._queue.size_bytes or inbox._queue.tuples or not (inbox.is_empty and inbox.gate.is_open):
                     yield f"{self.name} is at rest, and something waits for task {task_id} of {peer_channel.peer}"
         for cell in self.system.cells if rows else ():
             if isinstance(cell.supervision.actor, AckerActor) and len(cell.supervision.actor.ledger):

@@ -37,7 +37,7 @@ class Sender:
             self.frames.append(weight)
         elif what == "arrive":
             weight = self.frames.pop(0)
-            self.credit.arrived(weight)
+            self.credit.buffered += weight
             self.waiting.append(weight)
         elif what == "grant":
             self.sender_credit.grant(self.limits.pop(0))

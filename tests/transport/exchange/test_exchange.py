@@ -47,7 +47,7 @@ class Worker:
                 t: RemoteTask(name, capacity) for name, theirs in tasks.items() if name != router.name for t in theirs
             },
             origin_of=origin_of,
-            codec=ACKER_MESSAGES,
+            codecs=(ACKER_MESSAGES,),
             on_lost=self.lost.append,
             on_idle=self._on_idle,
         )
@@ -212,7 +212,7 @@ async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> Non
         )
         held = box.gate.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
         assert held <= 2.2 * limit
-        assert sender.inbox._queued_tuples <= limit
+        assert sender.inbox._queue.tuples <= limit
 
 
 def _receive_buffers(worker: Worker, task: int) -> list[Any]:

@@ -15,10 +15,10 @@ from aiostorm.transport import (
     ConnectionLostError,
     Credentials,
     Identity,
+    LinkPulse,
     Links,
     Network,
     Secret,
-    encode_pulse,
 )
 from aiostorm.transport.link.headers import VERSION, LinkHello
 
@@ -44,15 +44,15 @@ async def test_a_pulse_reports_a_living_process_and_nothing_else(sim_clock: SimC
         await links.listen("b")
         thread = await memory.seen_by("a").connect("b")
         for _ in range(3):
-            thread.send(encode_pulse(77, "a"))
+            thread.send(LinkPulse(77, "a").encode())
             await asyncio.sleep(1)
         assert received == [("a", 77)] * 3
-        thread.send(encode_pulse(78, "a"))
+        thread.send(LinkPulse(78, "a").encode())
         with pytest.raises(ConnectionLostError):
             await thread.receive()
         assert received == [("a", 77)] * 3, "of another process, over the same connection"
         silent = await memory.seen_by("a").connect("b")
-        silent.send(encode_pulse(1, "a"))
+        silent.send(LinkPulse(1, "a").encode())
         before_s = sim_clock.monotonic()
         with pytest.raises(ConnectionLostError):
             await silent.receive()
@@ -69,13 +69,13 @@ async def test_a_pulse_needs_the_authenticated_name(name: str, sim_clock: SimClo
     async with known("b") as ours, known("a") as theirs, host(ours, received, sim_clock) as links:
         await links.listen("b")
         thread = await theirs.connect("b")
-        thread.send(encode_pulse(7, name))
+        thread.send(LinkPulse(7, name).encode())
         await asyncio.sleep(0.1)
         assert received == ([("a", 7)] if name == "a" else [])
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", bytes([VERSION, 5]), encode_pulse(1, ""), encode_pulse(1, "n" * 5000), b"\x01\x05"]
+    "frame", [b"", bytes([VERSION, 5]), LinkPulse(1, "").encode(), LinkPulse(1, "n" * 5000).encode(), b"\x01\x05"]
 )
 async def test_a_connection_with_another_frame_than_a_pulse_is_closed(frame: bytes, sim_clock: SimClock) -> None:
     memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]

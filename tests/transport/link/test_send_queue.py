@@ -22,8 +22,9 @@ class Pile:
     def __init__(self, *payloads: bytes) -> None:
         self.payloads = list(payloads)
 
-    def next_payload(self) -> bytes | None:
-        return self.payloads.pop(0) if self.payloads else None
+    def next_payload(self) -> tuple[bytes | None, bool]:
+        payload = self.payloads.pop(0) if self.payloads else None
+        return payload, bool(self.payloads)
 
 
 def everything(send_queue: SendQueue) -> list[bytes]:
@@ -58,7 +59,7 @@ def test_a_source_that_is_announced_twice_is_asked_once() -> None:
     assert everything(send_queue) == [b"1"]
     pile.payloads = [b"2"]
     send_queue.ready(pile)
-    assert everything(send_queue) == [b"2"], "asked in vain it is forgotten, and may be announced again"
+    assert everything(send_queue) == [b"2"], "after its last payload it is forgotten, and may be announced again"
 
 
 def test_control_that_comes_meanwhile_overtakes_data() -> None:
