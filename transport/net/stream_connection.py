@@ -135,7 +135,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def set_authenticated(self) -> None:
         self._budget_bytes = None
-        self._input.max_frame_bytes = MAX_FRAME_BYTES
+        self._input.allow(MAX_FRAME_BYTES)
         self._owner.on_authenticated()
 
     # -- events of the transport -------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._owner.on_made(made)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._input.space()
+        return self._input.space
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes

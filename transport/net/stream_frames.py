@@ -49,25 +49,28 @@ def preface_problem(begin: bytes) -> str:
 class FrameBuffer:
     """The bytes of one stream that have arrived, until they are whole frames.
 
-    `max_frame_bytes`: the limit. It may be raised while the stream is read. `problem`: why nothing more is read.
+    `max_frame_bytes`: the limit, which `allow` raises. `problem`: why nothing more is read.
     """
 
-    __slots__ = ("_filled", "_view", "max_frame_bytes", "opened", "problem")
+    __slots__ = ("_filled", "_usual_bytes", "_view", "max_frame_bytes", "opened", "problem", "space")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self.max_frame_bytes = max_frame_bytes
+        self.allow(max_frame_bytes)
         self.opened = False
         self.problem = ""
         self._filled = 0
         self._view = self._new_view()
-
-    def space(self) -> memoryview:
+        self.space = self._view
         """Where to put the next bytes: one byte or more."""
-        return self._view[self._filled :] if self._filled else self._view
+
+    def allow(self, max_frame_bytes: int) -> None:
+        """Accept frames of this size from now on."""
+        self.max_frame_bytes = max_frame_bytes
+        self._usual_bytes = min(_USUAL_BYTES, len(PREFACE) + LENGTH.size + max_frame_bytes)
 
     def received(self, count: int) -> list[bytes]:
         """That many bytes were put into `space`. Returns the frames that are complete now."""
-        view, at, filled, needed = self._view, 0, self._filled + count, 0
+        view, at, filled = self._view, 0, self._filled + count
         frames: list[bytes] = []
         if self.problem:
             return frames
@@ -76,6 +79,7 @@ class FrameBuffer:
             self.problem = preface_problem(begin)
             if self.problem or len(begin) < len(PREFACE):
                 self._filled = 0 if self.problem else filled
+                self.space = view[self._filled :]
                 return frames
             self.opened = True
             at = len(PREFACE)
@@ -87,25 +91,26 @@ class FrameBuffer:
                 break
             end = at + LENGTH.size + size
             if end > filled:
-                needed = end - at
                 break
             frames.append(bytes(view[at + LENGTH.size : end]))
             at = end
-        self._keep(at, filled, needed)
+        if at < filled or len(view) != self._usual_bytes:
+            self._keep(at, filled)
+        else:
+            self._filled, self.space = 0, view
         return frames
 
-    def _keep(self, at: int, filled: int, needed: int) -> None:
+    def _keep(self, at: int, filled: int) -> None:
         """Move the bytes of an incomplete frame to the start of a buffer that has space for all of it."""
         view, self._filled = self._view, filled - at
-        usual = self._usual_bytes()
+        size = LENGTH.unpack_from(view, at)[0] if self._filled >= LENGTH.size else 0
+        needed, usual = LENGTH.size + size, self._usual_bytes
         if needed > len(view) or (len(view) != usual and needed <= usual):
             self._view = self._new_view(needed)
             self._view[: self._filled] = view[at:filled]
         elif at and self._filled:
             view[: self._filled] = bytes(view[at:filled])
-
-    def _usual_bytes(self) -> int:
-        return min(_USUAL_BYTES, len(PREFACE) + LENGTH.size + self.max_frame_bytes)
+        self.space = self._view[self._filled :]
 
     def _new_view(self, needed: int = 0) -> memoryview:
-        return memoryview(bytearray(max(needed, self._usual_bytes())))
+        return memoryview(bytearray(max(needed, self._usual_bytes)))

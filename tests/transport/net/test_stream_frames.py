@@ -30,7 +30,7 @@ def put(buffer: FrameBuffer, data: bytes, at_most: int = 1 << 30) -> list[bytes]
     """Receive the bytes, as an event loop does: as many at a time as the buffer has space for."""
     frames: list[bytes] = []
     while data:
-        space = buffer.space()
+        space = buffer.space
         count = min(len(space), len(data), at_most)
         assert count, "there is always space"
         space[:count] = data[:count]
@@ -99,7 +99,7 @@ def test_the_limit_may_be_raised_while_the_stream_is_read() -> None:
     large = bytes(MAX_FRAME_BYTES)
     assert put(buffer, framed(large, b"and small"), at_most=30_000) == [large, b"and small"]
     assert put(buffer, framed(*[b"y"] * 50_000)) == [b"y"] * 50_000
-    assert len(buffer.space()) < 200_000, "the buffer is of its usual size again"
+    assert len(buffer.space) < 200_000, "the buffer is of its usual size again"
 
 
 @pytest.mark.parametrize(
