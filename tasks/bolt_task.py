@@ -1,6 +1,6 @@
 """Bolt task: takes batches from its mailbox, executes them, and sends on what was emitted.
 
-    control first ─► blocked? wait ─► a turn (turns.py), mostly as a step (steps.py) ─► let others run
+    control first ─► blocked? wait ─► a turn (turns.py), mostly as a step ─► let others run
                                           └ nothing taken: idle, wait
 
 1. Nothing is taken while the outbox is blocked: that is how a full mailbox downstream reaches the spout, hop by hop.
@@ -21,7 +21,6 @@ from ..metrics import TimeMetrics
 from ..topology import TICK_STREAM, BasicBolt, Bolt, ComponentSpec, Config, TaskSpec
 from ..windows import WindowBolt, WindowedBolt
 from .bolt_time import WAKEUP, BoltTime
-from .detaching import Detacher
 from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
 from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
@@ -29,9 +28,7 @@ from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
 from .failures import HELD, Failures
 from .in_flight import Taken
-from .long_call import LongCallWatch
 from .sampling import BoltSampling
-from .steps import Steps
 from .task import TaskActor
 from .turn_limits import InputLimits, Portions
 from .turns import BoltTurns
@@ -43,24 +40,21 @@ class BoltTask(TaskActor):
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         settings = Settings.of(env.config)
-        clock = env.clock
         self.box = env.mailboxes[task.task_id]
-        self.taken = Taken()
+        self.taken = Taken(self.box)
         self.collectors: list[TaskCollector] = []
-        self.failures = Failures(self, config)
+        self.failures = Failures(self, self.taken, config)
         self.time = BoltTime(self)
-        self.turns = turns = BoltTurns(self, config)
-        self.sampling = BoltSampling(self, settings)
-        portions = Portions(self.outbox, clock.stopwatch, config.turn_max_tuples, settings.target_s)
+        portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, settings.target_s)
         self.limits = InputLimits(self.box, portions, config, settings.target_s)
-        self.detacher = Detacher(turns, self.emitter, env.ids(), clock.monotonic)
-        self.long_call = LongCallWatch(turns.loop_spent_s, turns.detach_waiting, self.box, clock.monotonic)
-        self.steps = Steps(self, self.box, self.taken, self.time, turns.run, self.long_call.turn_began)
+        self.turns = BoltTurns(self, self.taken, self.limits, self.time, self.failures)
+        self.execution, self.steps = self.turns.execution, self.turns.steps
+        self.sampling = BoltSampling(self, self.turns, settings)
         self._ticks: Timer | None = None
 
     @property
     def is_idle(self) -> bool:
-        box, busy = self.box, self.turns.working or self.steps.raised is not None or self.time.firing
+        box, busy = self.box, self.execution.working or self.steps.raised is not None or self.time.firing
         return not (
             busy or self.taken.segments or self.outbox.blocked or box.has_data or box.has_control or self.emitter.dirty
         )
@@ -85,11 +79,11 @@ class BoltTask(TaskActor):
         self.user.use_hooks(context)
         tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, self.user.hook_calls)
         if isinstance(component, WindowBolt):
-            self.turns.use(self.time.window_executor(component, tools, collector))
+            self.execution.use(self.time.window_executor(component, tools, collector))
         else:
-            self.turns.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
+            self.execution.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
             self.time.pass_through(component, tools)
-        self.limits.use_batches(batches=self.turns.takes_batches)
+        self.limits.use_batches(batches=self.execution.batches is not None)
         self.begin_ticks()
         self.time.begin()
         self.is_ready()
@@ -114,21 +108,21 @@ class BoltTask(TaskActor):
             if steps.stopping and not (blocked or work):
                 return
             if not (blocked or work):
-                self.sampling.dry = True
+                self.taken.dry = True
                 self.env.on_idle()
-            if self.turns.executor.plain and self.user.thread is None:
+            if self.execution.executor.plain and self.user.thread is None:
                 await steps.wait(ready=work and not blocked)
             elif blocked or not work:
                 await mailbox.wait_next()
             else:
-                self.long_call.turn_began()
+                self.turns.long_call.turn_began()
                 await self.turns.run()
                 await asyncio.sleep(0)
 
     async def stopped(self) -> None:
         """The task ends."""
-        self.detacher.stop()  # `cleanup` may ack, in a thread
-        self.long_call.stop()
+        self.turns.detacher.stop()  # `cleanup` may ack, in a thread
+        self.turns.long_call.stop()
         try:
             await self.user.end("cleanup")
         finally:  # also if the cleanup hangs and is cancelled

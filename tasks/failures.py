@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..runtime import AiostormError
 from ..topology import (
@@ -26,11 +26,9 @@ from ..topology import (
 )
 from .emit.lineage import mark_done
 from .execute.base import RowFailedError
-from .in_flight import InFlight
+from .in_flight import InFlight, Taken
 from .reports import describe
-
-if TYPE_CHECKING:
-    from .bolt_task import BoltTask
+from .task import TaskActor
 
 TICK_ORIGIN: Final = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, Fields("rate_secs"))
 """Of tick tuples, which are in no tree."""
@@ -61,12 +59,17 @@ class TuplesNotAckedError(AiostormError):
 
 
 class Failures:
-    """The failures of one bolt task. `held`: rows that the present instance has received and not settled."""
+    """The failures of one bolt task. `held`: rows that the present instance has received and not settled.
 
-    __slots__ = ("_check_s", "_checks_unchanged", "_most_held_s", "_named_s", "_task", "held")
+    `bolt_acks`: does the bolt ack by itself?
+    """
 
-    def __init__(self, task: BoltTask, config: Config) -> None:
+    __slots__ = ("_check_s", "_checks_unchanged", "_most_held_s", "_named_s", "_taken", "_task", "bolt_acks", "held")
+
+    def __init__(self, task: TaskActor, taken: Taken, config: Config) -> None:
         self.held = InFlight(self._watch)
+        self.bolt_acks = False
+        self._taken = taken
         self._checks_unchanged = 0
         self._named_s: float | None = None
         self._task = task
@@ -110,7 +113,7 @@ class Failures:
         if segment.root or segment.lineage is not None:
             failure = task.failure(error)
             task.acks.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
-        if task.user.hook_calls is not None and task.turns.executor.hold_open:
+        if task.user.hook_calls is not None and self.bolt_acks:
             task.user.hook_calls.call("bolt_fail", tup, task.task.task_id)
 
     def fail_segment(self, segment: Segment, error: BaseException | str | None) -> None:
@@ -128,7 +131,7 @@ class Failures:
     def unreadable(self, segment: Segment, error: ColumnsError) -> int:
         """A bolt that takes rows received columns that cannot be made rows: all fail. How many."""
         self.fail_segment(segment, error)
-        if self._task.turns.executor.hold_open:
+        if self.bolt_acks:
             segment.open = 0
             self._task.acks.done(segment)
         return len(segment.items)
@@ -139,8 +142,8 @@ class Failures:
         done = error.offset + 1
         if done < stop:
             if stop == len(segment.items):
-                task.taken.segments.appendleft(segment)
-            task.taken.start = done
+                self._taken.segments.appendleft(segment)
+            self._taken.start = done
         task.counters.executed += done - start
         if mark_done(segment, error.offset):
             self.fail_row(segment, error.offset, cause)
@@ -173,5 +176,5 @@ class Failures:
 
     def _not_received(self) -> tuple[Segment | None, int]:
         """The segment that was executed in part, and how far."""
-        taken = self._task.taken
+        taken = self._taken
         return taken.segments[0] if taken.start else None, taken.start

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from ..actors import Mailbox
 from ..topology import Segment
 
 _FIRST_SWEEP = 64
 
 
 class Taken:
-    """The segments that a task has taken and not executed. `start`: so many rows of the first are executed."""
+    """The segments that a task has taken from its mailbox `box` and not executed.
 
-    __slots__ = ("segments", "start")
+    `start`: so many rows of the first are executed. `dry`: the task has run out of rows since the last sample.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("box", "dry", "segments", "start")
+
+    def __init__(self, box: Mailbox) -> None:
+        self.box = box
         self.segments: deque[Segment] = deque()
         self.start = 0
+        self.dry = False
 
     @property
     def rows(self) -> int:

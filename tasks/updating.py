@@ -50,10 +50,10 @@ def _watch(task: BoltTask) -> None:
         report = partial(task.report, "report_error")
         fails = (task.failures.fail_row, task.failures.fail_segment)
         tools = Tools(task.emitter, task.outbox, report, task.turns.suspend, *fails, hooks)
-        task.turns.use(choose_executor(component, tools, collector, task.collectors, task_id))
+        task.execution.use(choose_executor(component, tools, collector, task.collectors, task_id))
         return
-    task.turns.executor.use_hooks(hooks)
-    if task.turns.executor.hold_open:
+    task.execution.executor.use_hooks(hooks)
+    if task.execution.executor.hold_open:
         collector.on_ack(None if hooks is None else partial(_acked, hooks, task_id))
 
 

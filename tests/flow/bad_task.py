@@ -175,7 +175,7 @@ async def _rates(
 def _held(running: RunningTopology, index: int) -> int:
     """Rows that a task has and has not executed."""
     (task,) = [bolt for bolt in running._task_set.tasks.bolts if bolt.task.index == index]
-    return int(task.box.gate.fill + task.taken.rows + task.turns.running)
+    return int(task.box.gate.fill + task.taken.rows + task.execution.running)
 
 
 def ratios(cell: Cell, seeds: Iterable[int], seconds: int, pending: int | None = None) -> list[float]:

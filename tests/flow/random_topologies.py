@@ -400,7 +400,7 @@ async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -
         model.over = True
         await asyncio.sleep(100)
         for task in running._task_set.tasks.bolts:
-            steps, working = task.steps, task.turns.working
+            steps, working = task.steps, task.execution.working
             if steps.open_turn is not None or steps.raised is not None or working:
                 model.problems.append(f"{task.name}: {steps.open_turn=} {steps.raised=} {working=}")
     left = asyncio.all_tasks() - tasks_before

@@ -40,7 +40,7 @@ class StallWatch:
 def bolts_with_rows(bolts: Iterable[BoltTask]) -> Iterator[Stall]:
     """A task that has rows, executes none and does not wait for capacity, begins one."""
     for bolt in bolts:
-        if has_rows(bolt) and not (bolt.turns.working or bolt.outbox.blocked):
+        if has_rows(bolt) and not (bolt.execution.working or bolt.outbox.blocked):
             progress = (bolt.counters.executed, bolt.counters.fired, bolt.counters.restarts)
             yield ("bolt", bolt.task.task_id), progress, STILL_S, f"{name_of(bolt)} has rows to execute"
 
@@ -50,7 +50,7 @@ def parked_for_nothing(tasks: Iterable[SpoutTask | BoltTask], bolts: Mapping[int
     for task in tasks:
         for target, outlet in task.outbox.outlets.items() if task.outbox.blocked else ():
             bolt = bolts.get(target)
-            if bolt is not None and outlet.parked and not (has_rows(bolt) or bolt.turns.working):
+            if bolt is not None and outlet.parked and not (has_rows(bolt) or bolt.execution.working):
                 text = f"{name_of(task)} waits for {name_of(bolt)}, which has no rows"
                 yield ("parked", task.task.task_id, target), bolt.counters.executed, STILL_S, text
 

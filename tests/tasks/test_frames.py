@@ -79,7 +79,7 @@ async def test_a_blocking_bolt_shows_no_frames_of_threads(local_cluster: LocalCl
 async def test_parts_of_a_group_are_shown(local_cluster: LocalCluster, caplog: Logged) -> None:
     text = await shown(local_cluster, caplog, line(Numbers(1), bolt=Does(of_a_group)))
     assert "JSONDecodeError" in text
-    assert "steps.py" not in text
+    assert "turns.py" not in text
 
 
 async def test_a_log_of_level_debug_and_the_report_have_all_frames(local_cluster: LocalCluster, caplog: Logged) -> None:

@@ -48,7 +48,7 @@ class PressureProgress:
     def _all(self) -> Iterator[Stall]:
         demands = self.scene.demands.values()
         is_open = sum(len(demand.open) for demand in demands)
-        if is_open and not any(bolt.turns.working for bolt in self.bolts):
+        if is_open and not any(bolt.execution.working for bolt in self.bolts):
             done = sum(task.counters.restarts for task in (*self.spouts, *self.bolts)) + self.scene.executed
             progress = done, sum(demand.emitted for demand in demands), is_open
             yield "all", progress, STILL_S, f"{is_open} messages are open, and no task works"

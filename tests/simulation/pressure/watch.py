@@ -134,7 +134,7 @@ class Watch:
                     )
         for bolt in self.bolts:
             self._look_at_mailbox(bolt, now_s)
-            works = bool(bolt.turns.working or bolt.taken.segments or bolt.box.gate.fill)
+            works = bool(bolt.execution.working or bolt.taken.segments or bolt.box.gate.fill)
             if works:
                 self.scene.progress_s[bolt.task.component] = now_s
             rested_s = self.rested_s.setdefault(bolt.task.task_id, now_s)

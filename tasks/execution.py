@@ -1,0 +1,207 @@
+"""Execution: a bolt task executes the rows that it has taken.
+
+    slice after slice, or all as one batch ─► executor ─► done, failed (failures.py), or held (detaching.py)
+
+1. A slice has as many rows as take about half of a turn: a slow bolt returns to the event loop after a few rows.
+2. A segment's edge is done when its last row is: executed (basic, function) or acked or failed (rich).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..topology import WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
+from .bolt_time import BoltTime
+from .detaching import Detacher
+from .emit.detached import Detached
+from .execute.base import Executor, RowFailedError, without_waiting
+from .execute.batch_executor import BatchExecutor
+from .failures import Failures
+from .in_flight import Taken
+from .task import TaskActor
+
+
+class Execution:
+    """The execution of one bolt task. `executor`: of the present instance; `working`: is there a turn, or a tick, now?
+
+    `suspended`: does user code wait in it? `begun_s`: when the current rows were begun; `running`: how many they are.
+    """
+
+    __slots__ = (
+        "_failures",
+        "_slice",
+        "_taken",
+        "_task",
+        "_time",
+        "batches",
+        "begun_s",
+        "detacher",
+        "executor",
+        "running",
+        "suspended",
+        "working",
+    )
+
+    def __init__(self, task: TaskActor, taken: Taken, time: BoltTime, failures: Failures) -> None:
+        self._task = task
+        self._taken = taken
+        self._time = time
+        self._failures = failures
+        self._slice = 1  # rows between two readings of the clock; follows the time a row takes
+        self.detacher: Detacher
+        self.executor: Executor
+        self.batches: BatchExecutor | None = None
+        self.working = False
+        self.suspended = False
+        self.begun_s = 0.0
+        self.running = 0
+
+    def use(self, executor: Executor) -> None:
+        """A new instance, or another executor for the same one."""
+        self.executor = executor
+        self.batches = executor if isinstance(executor, BatchExecutor) else None
+        self._failures.bolt_acks = executor.hold_open
+
+    @property
+    def spent_s(self) -> float:
+        """For how long the current rows have been executed."""
+        return self._task.env.clock.stopwatch() - self.begun_s if self.working else 0.0
+
+    async def slices(self, executor: Executor) -> None:
+        """Execute what was taken until nothing is left, the time of a turn is over, or windows are due."""
+        task, taken, config = self._task, self._taken, self._task.config
+        stopwatch, limit_s = task.env.clock.stopwatch, config.turn_max_ms / 1000
+        time, acks, counters, emitter = self._time.driver, task.acks, task.counters, task.emitter
+        segments = taken.segments
+        begun_s = last_s = self.begun_s  # start of the turn, start of the slice
+        while segments:
+            segment = segments[0]
+            if time is not None and segment.origin.stream == WATERMARK_STREAM:
+                segments.popleft()
+                self._time.on_watermarks(time, segment)
+                if time.firing:
+                    return
+                continue
+            start, length = taken.start, len(segment.items)
+            stop = start + self._slice
+            if executor.hold_open:
+                self._failures.held.add((segment,))
+            acks.in_hand = (segment,)
+            if emitter.stamps is not None:
+                emitter.enter(segment.ingested_ms)
+            # Advance before the rows are executed: after a failure the next instance continues behind them.
+            if stop < length:
+                taken.start = stop
+            else:
+                stop = length
+                segments.popleft()
+                taken.start = 0
+            self.running = stop - start
+            failed = 0
+            try:
+                if task.user.thread is None:
+                    ran = executor.run(segment, start, stop)
+                    failed = ran if isinstance(ran, int) else await ran
+                else:
+                    failed = await self._run_in_thread(executor, segment, start, stop)
+            except RowFailedError as error:
+                self._failures.rich_failed(segment, start, stop, error)
+            except ColumnsError as error:
+                if stop < length:
+                    segments.popleft()
+                stop, taken.start, failed = length, 0, self._failures.unreadable(segment, error)
+            except asyncio.CancelledError:
+                self._interrupted([segment])
+                raise
+            self._executed(executor, segment, stop - start, failed)
+            self.running = 0
+            now_s = stopwatch()
+            used_s = now_s - last_s
+            counters.execute_s += used_s
+            if used_s * 2 > limit_s:
+                self._slice = max(1, int((stop - start) * limit_s / (2 * used_s)))
+            elif stop - start == self._slice:
+                self._slice = min(self._slice * 2, config.turn_max_tuples)
+            if now_s - begun_s > limit_s:
+                return
+            last_s = self.begun_s = now_s
+
+    async def batch(self, executor: BatchExecutor) -> None:
+        """Execute what was taken, up to the next watermark."""
+        task, taken, time = self._task, self._taken, self._time.driver
+        if time is None:
+            segments = list(taken.segments)
+            taken.segments.clear()
+        else:
+            segments = self._time.up_to_watermark(time, taken.segments)
+            if not segments:
+                return
+        taken.start = 0
+        if executor.hold_open:
+            self._failures.held.add(segments)
+        task.acks.in_hand = segments
+        if task.emitter.stamps is not None:
+            task.emitter.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
+        begun_s = self.begun_s = self._task.env.clock.stopwatch()
+        rows = self.running = sum(len(segment.items) for segment in segments)
+        try:
+            if task.user.thread is not None:
+                failed = await task.user.in_thread(lambda: without_waiting(executor.run_batch(segments)))
+            else:
+                failed = await executor.run_batch(segments)
+        except RowFailedError as error:
+            task.counters.executed += rows
+            task.report("execute_batch", error.__cause__ or error, TupleBatch(segments))
+            self._failures.fail_held(error.__cause__ or error)
+            raise (error.__cause__ or error) from None
+        except asyncio.CancelledError:
+            self._interrupted(segments)
+            raise
+        used_s = self._task.env.clock.stopwatch() - begun_s
+        task.counters.execute_s += used_s
+        self.running = 0
+        if task.user.hook_calls is not None:
+            task.user.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
+        for segment in segments:
+            self._executed(executor, segment, len(segment.items), 0)
+        if not executor.hold_open:
+            task.counters.acked -= failed
+
+    async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
+        def work() -> int:
+            ran = executor.run(segment, start, stop)
+            return ran if isinstance(ran, int) else without_waiting(ran)
+
+        return int(await self._task.user.in_thread(work))
+
+    def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
+        task = self._task
+        counters, acks, taken = task.counters, task.acks, self._taken
+        counters.executed += count
+        if executor.hold_open:
+            if self._failures.held.executed(segment):
+                acks.withhold(segment)
+                if not (taken.segments and taken.segments[0] is segment):  # to the end of the segment
+                    self.detacher.executed(segment)
+            return
+        counters.acked += count - failed
+        if segment.lineage is not None and type(segment.lineage) is Detached:
+            partly = taken.start and taken.segments[0] is segment
+            acks.executed(segment, taken.start if partly else len(segment))
+            return
+        segment.open -= count
+        if segment.open:
+            acks.withhold(segment)
+        else:
+            acks.done(segment)
+
+    def _interrupted(self, segments: list[Segment]) -> None:
+        """The task was killed in the middle of these segments: they become dead letters."""
+        taken = self._taken.segments
+        waiting = {id(segment) for segment in taken}
+        taken.extendleft(segment for segment in reversed(segments) if id(segment) not in waiting)
+
+    def unfinished(self) -> bool:
+        """A call does not return: rows in hand and behind it leave their trees. True if there were any."""
+        taken = self._taken
+        return self.detacher.unfinished(self.executor, taken.start, taken.segments, taken.box.waiting())
