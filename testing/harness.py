@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from ..acker import Acks, single_root
 from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
@@ -55,22 +55,11 @@ class BoltHarness:
         self._task = task
         self._env = env
         self._inputs = inputs
-        self._ids = env.ids()
+        self._source = _HarnessSource(task, env, inputs)
+        self._results = _HarnessResults(env)
         self._changes = Changes()
         env.on_idle = self._changes.notify
         self._guardian = _HarnessGuardian(task, self._changes.notify)
-        self._open: dict[int, tuple[Row, Segment]] = {}
-        self._acked: list[Row] = []
-        self._failed: list[tuple[Row, Failure]] = []
-        self._emitted: dict[str, list[Row]] = {}
-        self._unanchored: list[Row] = []
-        follow = env.topology.components[BOLT].time.follow
-        self._clock: StreamClock | None = None
-        self._readers: dict[str, TimeReader] = {}
-        if follow is not None:
-            clock = self._clock = follow.clock(task.config, exact=False)
-            origins = [Origin(INPUT, 1, stream, fields) for stream, fields in inputs.items()]
-            self._readers = {origin.stream: TimeReader(clock, follow.timestamp, origin) for origin in origins}
 
     @property
     def component(self) -> Component:
@@ -87,8 +76,7 @@ class BoltHarness:
     @property
     def acked(self) -> list[Row]:
         """The input rows that were acked, in that order."""
-        self._collect()
-        return list(self._acked)
+        return list(self._results.collected().acked)
 
     @property
     def failed(self) -> list[Row]:
@@ -98,20 +86,17 @@ class BoltHarness:
     @property
     def failures(self) -> list[tuple[Row, Failure]]:
         """The input rows that failed, with the failure that the spout would receive."""
-        self._collect()
-        return list(self._failed)
+        return list(self._results.collected().failed)
 
     @property
     def held(self) -> list[Row]:
         """The input rows that are neither acked nor failed."""
-        self._collect()
-        return [row for row, _ in self._open.values()]
+        return [row for row, _ in self._results.collected().open.values()]
 
     @property
     def unanchored(self) -> list[Row]:
         """What was emitted without an anchor: if it is lost, no message fails."""
-        self._collect()
-        return list(self._unanchored)
+        return list(self._results.collected().unanchored)
 
     @property
     def errors(self) -> list[ErrorReport]:
@@ -120,8 +105,7 @@ class BoltHarness:
 
     def stream(self, name: str) -> list[Row]:
         """What was emitted on a stream."""
-        self._collect()
-        return list(self._emitted.get(name, ()))
+        return list(self._results.collected().emitted.get(name, ()))
 
     async def execute(self, *values: Any, stream: str = DEFAULT_STREAM, timeout_s: float = WAIT_S) -> list[Row]:
         """Execute one tuple; returns what was emitted on the default stream meanwhile.
@@ -135,20 +119,13 @@ class BoltHarness:
         if len(values) != len(fields):
             raise ScriptError(f"{values!r:.200} has {len(values)} values; the fields are: {', '.join(fields)}")
         before = len(self.emitted)
-        root = single_root(self._ids.take())  # a tree of one message: held rows stay in it
-        origin = Origin(INPUT, 1, stream, fields)
-        segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
-        segment.ingested_ms = int(self._env.clock.now() * 1000)
-        self._open[root] = (values, segment)
+        segment = self._source.segment(values, stream)
+        self._results.open[segment.root] = (values, segment)
         self._guardian.check()
         await self._task.mailbox.put(segment)
-        if self._clock is not None:  # in place of the spout, which follows the time of its rows
-            self._readers[stream].observe_unordered(segment.items)
-            watermark_ms = self._clock.due_watermark(int(self._env.clock.monotonic() * 1000))
-            if watermark_ms is not None:
-                await self._task.mailbox.put(
-                    Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [watermark_ms])
-                )
+        watermark = self._source.watermark_after(segment)
+        if watermark is not None:
+            await self._task.mailbox.put(watermark)
         await self._changes.until(self._is_done, timeout_s, self._describe)
         self._guardian.check()
         return self.emitted[before:]
@@ -168,28 +145,6 @@ class BoltHarness:
         return (
             f"the bolt was still executing {self.held!r:.200}. Pending:\n{pending_tasks(asyncio.get_running_loop())}\n"
         )
-
-    def _collect(self) -> None:
-        """Read the output of the task."""
-        for task_id in self._env.plan.tasks_of.get(OUTPUT, ()):
-            for segment in self._env.mailboxes[task_id].take_batch(_CAPACITY_TUPLES):
-                self._emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
-                if not segment.root and segment.lineage is None:
-                    self._unanchored.extend(segment.rows)
-        failures: dict[int, Failure] = {}
-        [acker] = self._env.acker_ids
-        while (message := self._env.mailboxes[acker].take_control()) is not EMPTY:
-            if isinstance(message, Acks):
-                failures.update((root, failure) for root, _, failure in message.failures or ())
-        for root, (row, segment) in list(self._open.items()):
-            if segment.open:
-                continue
-            del self._open[root]
-            failure = failures.get(root)
-            if failure is None:
-                self._acked.append(row)
-            else:
-                self._failed.append((row, failure))
 
 
 @asynccontextmanager
@@ -233,6 +188,76 @@ async def bolt_harness(
         harness = BoltHarness(BoltTask(env, task_spec, spec, own), env, inputs)
         await harness.start(system)
         yield harness
+
+
+class _HarnessSource:
+    """In place of the spout: makes segments of rows, and watermarks if the bolt follows the time of its rows."""
+
+    def __init__(self, task: BoltTask, env: Environment, inputs: Mapping[str, Fields]) -> None:
+        self._env = env
+        self._ids = env.ids()
+        self._origins = {stream: Origin(INPUT, 1, stream, fields) for stream, fields in inputs.items()}
+        self._clock: StreamClock | None = None
+        self._readers: dict[str, TimeReader] = {}
+        follow = env.topology.components[BOLT].time.follow
+        if follow is not None:
+            clock = self._clock = follow.clock(task.config, exact=False)
+            self._readers = {
+                stream: TimeReader(clock, follow.timestamp, origin) for stream, origin in self._origins.items()
+            }
+
+    def segment(self, values: Row, stream: str) -> Segment:
+        """A segment of one row."""
+        origin = self._origins[stream]
+        root = single_root(self._ids.take())  # a tree of one message: held rows stay in it
+        segment = Segment(origin, [values[0] if origin.bare else values], root, self._ids.take(), [0])
+        segment.ingested_ms = int(self._env.clock.now() * 1000)
+        return segment
+
+    def watermark_after(self, segment: Segment) -> Segment | None:
+        """The watermark that is due after a segment; None: none is."""
+        if self._clock is None:
+            return None
+        self._readers[segment.origin.stream].observe_unordered(segment.items)
+        watermark_ms = self._clock.due_watermark(int(self._env.clock.monotonic() * 1000))
+        if watermark_ms is None:
+            return None
+        return Segment(Origin(INPUT, 1, WATERMARK_STREAM, WATERMARK_FIELDS), [watermark_ms])
+
+
+class _HarnessResults:
+    """In place of consumers and ackers: what the bolt has emitted, acked and failed. `open`: root → row, segment."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self.open: dict[int, tuple[Row, Segment]] = {}
+        self.acked: list[Row] = []
+        self.failed: list[tuple[Row, Failure]] = []
+        self.emitted: dict[str, list[Row]] = {}
+        self.unanchored: list[Row] = []
+
+    def collected(self) -> Self:
+        """Read the output of the task first."""
+        for task_id in self._env.plan.tasks_of.get(OUTPUT, ()):
+            for segment in self._env.mailboxes[task_id].take_batch(_CAPACITY_TUPLES):
+                self.emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
+                if not segment.root and segment.lineage is None:
+                    self.unanchored.extend(segment.rows)
+        failures: dict[int, Failure] = {}
+        [acker] = self._env.acker_ids
+        while (message := self._env.mailboxes[acker].take_control()) is not EMPTY:
+            if isinstance(message, Acks):
+                failures.update((root, failure) for root, _, failure in message.failures or ())
+        for root, (row, segment) in list(self.open.items()):
+            if segment.open:
+                continue
+            del self.open[root]
+            failure = failures.get(root)
+            if failure is None:
+                self.acked.append(row)
+            else:
+                self.failed.append((row, failure))
+        return self
 
 
 class _HarnessGuardian(Actor):

@@ -13,10 +13,11 @@ switch.py    the paths of the network               network.py       how it conn
 What is run in a world, and the faults:
 
 run.py       a topology in one process: phases      fleet.py             several processes: phases
-endpoints.py its sources and sinks                  fleet_operator.py    carries scripts out on them
+topology_process.py  the process it runs in         fleet_operator.py    carries scripts out on them
 operator.py  carries scripts out on it              process_faults.py    faults of one process, for both operators
-bolt_errors.py       bolts that raise               faults.py            scripts of faults
-faulty_mailboxes.py  messages between tasks         invariants.py        what an idle topology looks like
+endpoints.py its sources and sinks                  faults.py            scripts of faults
+bolt_errors.py       bolts that raise               invariants.py        what an idle topology looks like
+faulty_mailboxes.py  messages between its tasks
 
 In pytest, for tests marked `simulate` (see plugin.py of testing):
 

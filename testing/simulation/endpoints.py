@@ -53,8 +53,8 @@ class _SourceState:
         self.max_replays = max_replays
         self.offers_s = [0.0] * len(rows)
         self.acked: dict[int, float] = {}
-        self.failures: Counter[int] = Counter()
-        self.last_failure: dict[int, Failure] = {}
+        self.failures: dict[int, tuple[int, Failure]] = {}
+        """Message → how often it failed, and the last time why."""
         self.given_up: set[int] = set()
         self.emitted: Counter[int] = Counter()
         self.open: set[int] = set()
@@ -96,14 +96,14 @@ class _SourceState:
             self.acked[message] = now_s
             trace.add(now_s, "outside", self.name, f"message {message} is acked")
         else:
-            self.failures[message] += 1
-            self.last_failure[message] = failure
+            before, _ = self.failures.get(message, (0, None))
+            self.failures[message] = before + 1, failure
             trace.add(now_s, "outside", self.name, f"message {message} fails: {failure.reason}", detail=failure.error)
             self._offer_again(message, failure)
         process.effect_done()
 
     def _offer_again(self, message: int, failure: Failure) -> None:
-        failures = self.failures[message]
+        failures, _ = self.failures[message]
         if self.max_replays is not None and failures > self.max_replays:
             self.given_up.add(message)
         elif failures > MAX_FAILURES:
@@ -162,9 +162,14 @@ class Source(Spout):
         return dict(self._state.emitted)
 
     @property
+    def failed(self) -> int:
+        """How often a message failed, all messages together."""
+        return sum(count for count, _ in self._state.failures.values())
+
+    @property
     def last_failure(self) -> dict[int, Failure]:
         """Message id → its last failure."""
-        return dict(self._state.last_failure)
+        return {message: failure for message, (_, failure) in self._state.failures.items()}
 
     @property
     def left(self) -> list[int]:

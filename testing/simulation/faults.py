@@ -146,6 +146,23 @@ def kinds_of(faults: str | Collection[str] | None, known: Sequence[str] = KINDS)
     return tuple(name for name in known if name in names)
 
 
+class FaultScript:
+    """The faults of one seed. `only`: the indices of those that happen; None: all."""
+
+    def __init__(self, kinds: Sequence[str], only: Collection[int] | None) -> None:
+        self.kinds = kinds
+        self.only = only
+        self.drawn: list[Fault] = []
+        """The whole script; `only` names faults by their index in it."""
+        self.script: list[Fault] = []
+        """Those that happen."""
+
+    def draw(self, chance: random.Random, begin_s: float, span_s: float, *, fleet: bool = False) -> None:
+        """Draw it for this time."""
+        self.drawn = draw(chance, self.kinds, begin_s, span_s, fleet=fleet)
+        self.script = [fault for i, fault in enumerate(self.drawn) if self.only is None or i in self.only]
+
+
 def draw(
     chance: random.Random, kinds: Sequence[str], begin_s: float, span_s: float, *, fleet: bool = False
 ) -> list[Fault]:

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .faults import FLEET_KINDS, Fault, draw, kinds_of
+from .faults import FLEET_KINDS, Fault, FaultScript, kinds_of
 from .fleet_operator import FleetOperator
 from .process import Main, Process
 from .process_faults import draw_machine
@@ -60,9 +60,7 @@ class Fleet:
         more: Mapping[str, Callable[[Fault], None]] | None = None,
     ):
         self.world = world
-        self.kinds = kinds_of(faults, known)
-        self.only = only
-        self.script: list[Fault] = []
+        self.faults = FaultScript(kinds_of(faults, known), only)
         self.processes: list[Process] = []
         self.operator = FleetOperator(world, self.processes, more or {})
         self.children: set[str] = self.operator.children
@@ -105,14 +103,13 @@ class Fleet:
         """
         world, operator = self.world, self.operator
         faults_from_s = world.now_s + warm_up_s
-        whole = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s, fleet=True)
-        self.script = [fault for i, fault in enumerate(whole) if self.only is None or i in self.only]
+        self.faults.draw(world.chance.stream("script"), faults_from_s, faults_s, fleet=True)
         world.on_process_ended = self._process_ended
         for process in self.processes:
             draw_machine(process, f"machine {process.name}")
             operator.start(process)  # a spare waits
         await asyncio.sleep(warm_up_s)
-        operator.schedule(self.script)
+        operator.schedule(self.faults.script)
         await world.until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
         operator.heal()
         healed_s = world.now_s
@@ -155,7 +152,7 @@ class Fleet:
         return FleetOutcome(
             seed=world.seed,
             digest=world.trace.digest,
-            script=tuple(self.script),
+            script=tuple(self.faults.script),
             simulated_s=world.now_s,
             recovered_s=recovered_s,
             incarnations=sum(process.incarnation for process in self.processes),

@@ -14,19 +14,19 @@ from ...cluster import RunningTopology, TopologyFailedError, TopologyKilledError
 from ...topology import ACKER_COMPONENT
 from .bolt_errors import BoltErrors
 from .faults import Fault
-from .process import Process
 from .process_faults import LastingFaults, apply_fault, heal, trace_fault
 
 if TYPE_CHECKING:
-    from .run import Simulation
+    from .topology_process import TopologyProcess
 
 
 class Operator:
     """Carries a script out in the world."""
 
-    def __init__(self, simulation: Simulation, bolt_errors: BoltErrors) -> None:
-        self._simulation = simulation
-        self._world = simulation.world
+    def __init__(self, host: TopologyProcess, bolt_errors: BoltErrors) -> None:
+        self._host = host
+        self._process = host.process
+        self._world = host.world
         self._bolt_errors = bolt_errors
         self._lasting = LastingFaults(self._world, self.rewire)
         self.faulty = False
@@ -48,12 +48,12 @@ class Operator:
 
     def start(self) -> None:
         """Start the process, unless it is alive."""
-        if not self._process.alive and not self._simulation.over:
+        if not self._process.alive and not self._host.stopped:
             self._process.start()
 
     def rewire(self) -> None:
         """Set the rates of the mailboxes to the faults that are active now. (A new incarnation has new mailboxes.)"""
-        mailboxes = self._simulation.mailboxes
+        mailboxes = self._host.mailboxes
         if mailboxes is None:
             return
         lasting = self._lasting
@@ -61,12 +61,6 @@ class Operator:
         mailboxes.repeat = lasting.worst("repeat")
         mailboxes.late_s = lasting.worst("late")
         mailboxes.late = 0.3 if mailboxes.late_s else 0.0
-
-    @property
-    def _process(self) -> Process:
-        process = self._simulation.process
-        assert process is not None
-        return process
 
     # -- each kind ---------------------------------------------------------------------------------------------------
 
@@ -76,7 +70,7 @@ class Operator:
         if apply_fault(self._process, fault, self.start):
             return
         if fault.kind == "error":
-            bolts = [spec.id for spec in self._simulation.topology.components.values() if spec.kind == "bolt"]
+            bolts = [spec.id for spec in self._host.topology.components.values() if spec.kind == "bolt"]
             if bolts:
                 self._trace(f"{self._bolt_errors.arm(bolts, int(fault.amount))} raises at its next tuple")
         elif fault.kind in ("loss", "repeat", "late"):
@@ -88,7 +82,7 @@ class Operator:
             self._deactivate(fault.for_s)
 
     def _fail_acker(self, choice: int) -> None:
-        running = self._simulation.is_up()
+        running = self._host.is_up()
         if running is None:
             return
         ackers = running.plan.tasks_of.get(ACKER_COMPONENT, ())
@@ -98,7 +92,7 @@ class Operator:
             self._in_loop(lambda: running._task_set.tasks.mailboxes[task_id].post(_UnknownMessage()))
 
     def _deactivate(self, for_s: float) -> None:
-        running = self._simulation.is_up()
+        running = self._host.is_up()
         if running is not None:
             self._trace(f"is deactivated for {for_s:.3f} s")
             self._process.spawn(_rest(running, for_s), "operator", background=True)

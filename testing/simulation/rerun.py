@@ -61,7 +61,7 @@ class _ShrinkRun:
         if run is None or simulation is None or run.failure is None or run.failure[0] != "call":
             return first
         failure, digest = run.failure, run.digest
-        script = [i for i in range(len(simulation.drawn)) if run.only is None or i in run.only]
+        script = [i for i in range(len(simulation.faults.drawn)) if run.only is None or i in run.only]
         if not script:
             return first
         only = session.only

@@ -13,30 +13,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, Final
 
-from ...cluster import LocalCluster, RunningTopology, TopologyFailedError
-from ...topology import Config, Fields, Topology, make_plan
+from ...cluster import RunningTopology
+from ...topology import Config, Fields, Topology
 from .bolt_errors import BoltErrors
 from .endpoints import Sink, Source, replaced
 from .errors import InvariantError
-from .faults import Fault, draw, kinds_of
-from .faulty_mailboxes import FaultyMailboxes
-from .invariants import is_users, remains, unacked
-from .operator import Operator
-from .process import Process, ProcessDiedError
-from .process_faults import draw_machine
+from .faults import Fault, FaultScript, kinds_of
+from .invariants import remains, unacked
+from .process import ProcessDiedError
+from .topology_process import TopologyProcess
 from .world import World
 
 WARM_UP_S: Final = 2.0
 FAULTS_S: Final = 60.0
-RESTARTS: Final = 20
-"""How often a process may end by itself (its topology failed) before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +57,17 @@ class Simulation:
 
     def __init__(self, world: World, faults: str | Collection[str] | None = None, only: Collection[int] | None = None):
         self.world = world
-        self.seed = world.seed
-        self.kinds = kinds_of(faults)
-        self.only = only
-        self.script: list[Fault] = []
-        self.drawn: list[Fault] = []
-        """The whole script of this seed; `only` names faults by their index in it."""
-        self.process: Process | None = None
-        self.mailboxes: FaultyMailboxes | None = None
-        self.outcome: Outcome | None = None
+        self.faults = FaultScript(kinds_of(faults), only)
         self.sources: list[Source] = []
-        self._bolt_errors = BoltErrors(world.chance.stream("injuries"))
-        self._operator = Operator(self, self._bolt_errors)
-        self.topology: Topology
-        self._config: Any = None
-        self._ending: asyncio.Future[None]
-        self._carried = 0
-        self._running: RunningTopology | None = None
-        self._incarnation = 0
-        self._failures: list[BaseException] = []
+        self.outcome: Outcome | None = None
         self.healed_s = math.inf
         """When the faults ended (true seconds)."""
-        self.over = False
+        self._bolt_errors = BoltErrors(world.chance.stream("injuries"))
+        self._host: TopologyProcess | None = None
+
+    @property
+    def seed(self) -> int:
+        return self.world.seed
 
     # -- what a test makes its topology of ---------------------------------------------------------------------------
 
@@ -121,76 +105,46 @@ class Simulation:
         """
         __tracebackhide__ = methodcaller("errisinstance", InvariantError)  # pytest shows the test's line only
         world = self.world
-        if self.process is not None:
+        if self._host is not None:
             raise RuntimeError("a simulation runs once: each seed needs its own")
         if asyncio.get_running_loop() is not world.driver.loop:
             raise RuntimeError("a simulation runs in the loop of its own world (function scope), and this is another")
         topology = replaced(topology, replace or {})
-        self._config = config
         settings = Config().merge(topology.config).merge(config)
         faults_from_s = world.now_s + WARM_UP_S
-        self.drawn = draw(world.chance.stream("script"), self.kinds, faults_from_s, faults_s)
-        self.script = [fault for i, fault in enumerate(self.drawn) if self.only is None or i in self.only]
-        self.topology = self._bolt_errors.with_errors(topology) if "error" in self.kinds else topology
+        self.faults.draw(world.chance.stream("script"), faults_from_s, faults_s)
+        if "error" in self.faults.kinds:
+            topology = self._bolt_errors.with_errors(topology)
         for source in self.sources:
             source.offer_between(world.now_s, faults_from_s + faults_s * 0.9)
-        self.process = world.process("storm", self._main)
-        self.process.may_outlive = is_users
-        draw_machine(self.process)
-        world.on_process_ended = self._process_ended
-        self.process.start()
+        host = self._host = TopologyProcess(world, topology, config, self._bolt_errors)
+        host.process.start()
         await asyncio.sleep(WARM_UP_S)
-        self._operator.schedule(self.script)
+        host.operator.schedule(self.faults.script)
         await world.until(lambda: world.now_s >= faults_from_s + faults_s, faults_s + 1, "the faults' end")
-        self._operator.heal()
+        host.operator.heal()
         healed_s = self.healed_s = world.now_s
-        await self._recover(liveness_s if liveness_s is not None else _bound_s(settings))
+        await self._recover(host, liveness_s if liveness_s is not None else _bound_s(settings))
         recovered_s = world.now_s - healed_s
         if not world.problems:
-            await self._end(settings)
+            await self._end(host, settings)
         if check is not None:
             for problem in check():
                 world.problem(problem)
-        self.outcome = self._outcome(recovered_s)
+        self.outcome = self._outcome(host, recovered_s)
         world.check()
         return self.outcome
 
     def is_up(self) -> RunningTopology | None:
         """The running topology, if there is one right now."""
-        process = self.process
-        return (
-            self._running if process is not None and process.runs and self._incarnation == process.incarnation else None
-        )
+        return self._host.is_up() if self._host is not None else None
 
-    async def _main(self, process: Process) -> None:
-        self._ending = asyncio.get_running_loop().create_future()
-        settings = Config().merge(self.topology.config).merge(self._config)
-        self.mailboxes = FaultyMailboxes(process, make_plan(self.topology, settings))
-        self._operator.rewire()
-        async with LocalCluster(rng=process.rng, mailbox_wrapper=self.mailboxes) as cluster:
-            self._running = running = await cluster.submit("storm", self.topology, self._config)
-            self._incarnation = process.incarnation
-            process.spawn(_when_ended(running, self._ending), "the topology's end", background=True)
-            await self._ending
-            await running.kill()
-        if self.over and cluster.dead_letters:
-            self.world.problem(f"an idle topology was stopped, and {cluster.dead_letters} segments were not executed")
+    @property
+    def over(self) -> bool:
+        """Was the topology stopped?"""
+        return self._host is not None and self._host.stopped
 
-    def _process_ended(self, process: Process, error: BaseException | None) -> None:
-        self._carried += self.mailboxes.carried if self.mailboxes is not None else 0
-        if self.over and error is None:
-            return
-        world = self.world
-        if error is not None and not isinstance(error, TopologyFailedError):
-            world.problem(f"the process ended with {error!r}")
-        elif error is not None:
-            self._failures.append(error)
-            if len(self._failures) > RESTARTS or not self._operator.faulty:
-                world.problem(f"the topology failed: {error}")
-                return
-        world.call_at(world.now_s + 1.0, self._operator.start)
-
-    async def _recover(self, bound_s: float) -> None:
+    async def _recover(self, host: TopologyProcess, bound_s: float) -> None:
         """Liveness: within the bound everything is acked and idle."""
         end_s = self.world.now_s + bound_s
         while True:
@@ -201,7 +155,7 @@ class Simulation:
                 )
                 if self.world.problems:
                     return
-                await self._in_process(lambda running: running.wait_idle(max(0.1, end_s - self.world.now_s)))
+                await host.call(lambda running: running.wait_idle(max(0.1, end_s - self.world.now_s)))
                 return
             except ProcessDiedError:
                 continue
@@ -212,35 +166,26 @@ class Simulation:
     def _is_up_and_acked(self) -> bool:
         return self.is_up() is not None and not any(source.left for source in self.sources)
 
-    async def _end(self, settings: Config) -> None:
+    async def _end(self, host: TopologyProcess, settings: Config) -> None:
         """Stop, and check whether anything is left."""
-        process = self.process
-        assert process is not None
-        running = self.is_up()
+        running = host.is_up()
         if running is None:
             return
         # Messages after the end of their tree (a late ack makes a new acker row) expire with the timeout.
         await asyncio.sleep(1.2 * settings.message_timeout_s)
         try:
-            await self._in_process(lambda running: running.wait_idle(settings.message_timeout_s))
+            await host.call(lambda running: running.wait_idle(settings.message_timeout_s))
         except (TimeoutError, ProcessDiedError):
             self.world.problem("the topology was idle and all was acked, and then it was not idle any more")
             return
         for problem in remains(running):
             self.world.problem(problem)
-        self.over = True
-        process.loop.call_soon(_settle, self._ending)
+        host.stop()
         bound_s = settings.graceful_stop_s + settings.message_timeout_s + 60
         try:
-            await self.world.until(lambda: not process.alive, bound_s, "the process's end")
+            await self.world.until(lambda: not host.process.alive, bound_s, "the process's end")
         except TimeoutError:
             self.world.problem(f"the process did not end in {bound_s:g} s")
-
-    async def _in_process(self, work: Callable[[RunningTopology], Awaitable[Any]]) -> Any:
-        process, running = self.process, self.is_up()
-        if process is None or running is None:
-            raise ProcessDiedError("the process does not run")
-        return await process.call(lambda: work(running))
 
     # -- what it says ------------------------------------------------------------------------------------------------
 
@@ -265,33 +210,21 @@ class Simulation:
             lines += [f"error: {report}" for report in running.errors()[-3:]]
         return "\n    ".join(lines)
 
-    def _outcome(self, recovered_s: float) -> Outcome:
-        assert self.process is not None
+    def _outcome(self, host: TopologyProcess, recovered_s: float) -> Outcome:
         return Outcome(
             seed=self.seed,
             digest=self.world.trace.digest,
-            script=tuple(self.script),
+            script=tuple(self.faults.script),
             simulated_s=self.world.now_s,
             recovered_s=recovered_s,
-            incarnations=self.process.incarnation,
-            messages=self._carried,
+            incarnations=host.process.incarnation,
+            messages=host.carried,
             emitted=sum(sum(source.emitted.values()) for source in self.sources),
             acked=sum(len(source.acked) for source in self.sources),
-            failed=sum(sum(source._state.failures.values()) for source in self.sources),
+            failed=sum(source.failed for source in self.sources),
         )
 
 
 def _bound_s(settings: Config) -> float:
     # A lost attempt is noticed after a timeout; a failed message is offered again at once.
     return 60.0 + 4 * settings.message_timeout_s
-
-
-async def _when_ended(running: RunningTopology, ending: asyncio.Future[None]) -> None:
-    with contextlib.suppress(TopologyFailedError):  # the cluster's block ends with it
-        await running.wait_ended()
-    _settle(ending)
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

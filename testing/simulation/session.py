@@ -185,14 +185,14 @@ class SimulationSession:
         self._failed[test] += 1
         lines = [f"seed {run.seed}" + (f", order of what is ready: {world.order}" if world is not None else "")]
         if self._failed[test] <= _FULL_REPORTS or self.note:
-            if simulation is not None and simulation.drawn:
-                lines += report.script_lines(simulation.drawn, run.only)
+            if simulation is not None and simulation.faults.drawn:
+                lines += report.script_lines(simulation.faults.drawn, run.only)
             lines += run.unreported()
             if world is not None:
                 lines += report.trace_lines(world.trace)
         if self.note:
             lines.append(self.note)
-        shrinks = not self.note and simulation is not None and bool(simulation.script)
+        shrinks = not self.note and simulation is not None and bool(simulation.faults.script)
         return "\n".join([*lines, *report.commands(nodeid, run.only, shrinks=shrinks)])
 
 

@@ -72,13 +72,13 @@ def run(
     world = loop.world
     work = LinksWorkload(world, faults, only)
     with lines_of(world):
-        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.faults.script, last)
     return LinksResult(
         **result,
         processes=len(work.fleet.processes),
         messages=work.model.messages,
         frames=world.switch.counts["sent"],
-        faults=len(work.fleet.script),
+        faults=len(work.fleet.faults.script),
     )
 
 

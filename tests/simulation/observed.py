@@ -41,7 +41,7 @@ def run_storm(seed: int, only: Collection[int] | None, faults_s: float, last: in
         "storm",
         seed,
         run.world.now_s,
-        run.simulation.script,
+        run.simulation.faults.script,
         run.problems,
         run.outcome.incarnations if run.outcome is not None else 0,
         run.outcome.messages if run.outcome is not None else 0,

@@ -46,7 +46,7 @@ def _excused(simulation: Simulation, timeout_s: float) -> bool:
     """Is a fault at work, or may messages be open that it has spoilt?"""
     if simulation.over or simulation.is_up() is None:
         return True
-    return bool(simulation.kinds) and simulation.world.now_s < simulation.healed_s + 1.2 * timeout_s
+    return bool(simulation.faults.kinds) and simulation.world.now_s < simulation.healed_s + 1.2 * timeout_s
 
 
 def _beyond_capacity(simulation: Simulation) -> int:
@@ -181,7 +181,7 @@ def run(
 
     async def main() -> None:
         topology, config = draw(simulation, model)
-        if not simulation.kinds:
+        if not simulation.faults.kinds:
             config = config.merge({"message_timeout_s": max(config.message_timeout_s, CALM_TIMEOUT_S)})
         sources = {f"s{i}": source for i, source in enumerate(simulation.sources)}
         bolts = len(topology.components) - len(sources)
@@ -192,7 +192,7 @@ def run(
             config,
             bolts,
             excused=lambda: _excused(simulation, timeout_s),
-            calm=lambda: not simulation.kinds,
+            calm=lambda: not simulation.faults.kinds,
             beyond=lambda: _beyond_capacity(simulation),
         )
         loop.world.call_at(loop.world.now_s + 2.0, progress.watch)

@@ -24,7 +24,7 @@ def test_a_storm(seed: int) -> None:
 def test_a_storm_of_some_kinds(faults: str) -> None:
     run = storm.run(1_000, faults, faults_s=storm.SHORT_S)
     assert not run.problems
-    assert {fault.kind for fault in run.simulation.script} <= set(faults.split())
+    assert {fault.kind for fault in run.simulation.faults.script} <= set(faults.split())
 
 
 @pytest.mark.slow
@@ -81,6 +81,6 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
 
 
 def test_a_fault_script_can_be_shortened() -> None:
-    whole = storm.run(2, faults_s=60).simulation.script
-    cut = storm.run(2, None, [1], faults_s=60).simulation.script
+    whole = storm.run(2, faults_s=60).simulation.faults.script
+    cut = storm.run(2, None, [1], faults_s=60).simulation.faults.script
     assert cut == whole[1:2]

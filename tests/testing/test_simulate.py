@@ -34,7 +34,7 @@ def test_a_test_runs_once_per_seed_in_a_world_of_its_own(simulated: pytest.Pytes
         @pytest.mark.simulate(seeds=3, first=5, faults="crash")
         async def test_rows(simulation, row):
             assert asyncio.get_running_loop().world is simulation.world
-            assert simulation.kinds == ("crash",)
+            assert simulation.faults.kinds == ("crash",)
             topology, sink = chain(simulation, Clean, [row] * 10)
             outcome = await simulation.run(topology, faults_s=20)
             assert outcome.seed == simulation.seed == simulation.world.seed
@@ -45,7 +45,7 @@ def test_a_test_runs_once_per_seed_in_a_world_of_its_own(simulated: pytest.Pytes
         @pytest.mark.simulate(seeds=[7, 3, 7], order="fifo", faults=[])
         async def test_seeds(simulation):
             assert simulation.world.order == "fifo"
-            assert simulation.kinds == ()
+            assert simulation.faults.kinds == ()
 
         @pytest.mark.asyncio
         @pytest.mark.simulate(seeds=1)

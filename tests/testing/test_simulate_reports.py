@@ -129,7 +129,8 @@ def test_faults_are_left_out(simulated_strict: pytest.Pytester) -> None:
         async def test_x(simulation):
             topology, _ = chain(simulation, Clean, ["a"])
             await simulation.run(topology, faults_s=20)
-            assert False, f"{len(simulation.drawn)} {[simulation.drawn.index(f) for f in simulation.script]}"
+            faults = simulation.faults
+            assert False, f"{len(faults.drawn)} {[faults.drawn.index(fault) for fault in faults.script]}"
         """
     )
     count = int(re.findall(r"AssertionError: (\d+) \[0, 1, 2", said(simulated_strict.runpytest()))[0])
@@ -222,9 +223,9 @@ def test_shrinking_keeps_to_failures_of_the_same_type_and_makes_fixtures_anew(
             fresh.append(1)
             assert fresh == [1]
             await simulation.run(chain(simulation, Clean, ["a"])[0], faults_s=20)
-            if simulation.drawn[1] not in simulation.script:
+            if simulation.faults.drawn[1] not in simulation.faults.script:
                 raise ValueError("another one")
-            if simulation.drawn[2] in simulation.script:
+            if simulation.faults.drawn[2] in simulation.faults.script:
                 raise KeyError("this one")
 
         @pytest.mark.asyncio

@@ -83,7 +83,7 @@ def run(
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (WatchedTracker,), {"ledger": work.ledger})
     with replaced(windowing, "WatermarkTracker", keeper):
-        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.faults.script, last)
     ledger = work.ledger
     return WindowsResult(
         **result,
@@ -307,7 +307,9 @@ class WindowsWorkload:
     def _unharmed(self) -> bool:
         if self.ledger.times_out and not self.ledger.calm:
             return False
-        return not self.fleet.kinds or (self.world.now_s > self._known_s and len(self.running) == len(self.names))
+        if not self.fleet.faults.kinds:
+            return True
+        return self.world.now_s > self._known_s and len(self.running) == len(self.names)
 
     def _look_at(self, worker: Worker) -> None:
         for task in worker.timed:

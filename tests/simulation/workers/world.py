@@ -112,7 +112,7 @@ def run(
         replaced(send_queue, "BUNDLE_BYTES", work.bundle_bytes),
         lines_of(world, SIZES_BYTES),
     ):
-        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.script, last)
+        result = run_world(seed, loop, lambda: work.run(faults_s), lambda: work.fleet.faults.script, last)
     return WorkersResult(
         **result,
         processes=len(work.fleet.processes),
