@@ -134,3 +134,44 @@ def test_batches_that_cost_by_their_rows_are_limited_to_the_target(row_s: float)
             waits_s.append(limit_of.limit * row_s)
     assert statistics.median(waits_s) == pytest.approx(TARGET_S, rel=0.1)
     assert max(waits_s) <= 2 * TARGET_S, "now and then it has to find out"
+
+
+def test_a_task_that_was_blocked_lately_knows_for_how_long() -> None:
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    assert limit_of.blocks() == LEAST, "a new one does not"
+    for _ in range(10):
+        limit_of.measured(10, 1e-5, 1e-4)
+    for turn in range(FREE_TURNS):
+        assert limit_of.blocks() == CAPACITY, turn
+        limit_of.measured(10, 1e-5, 0.0)
+        limit_of.measured(0, 0.0, 0.0)
+    assert limit_of.blocks() == LEAST
+
+
+def test_the_part_of_a_batch_is_unknown_until_batches_differ() -> None:
+    """Until then the mailbox may contain twice as much as lately, at most a batch and a quarter."""
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    limits = [limit_of.measured(rows, 1.0, 0.0) for rows in (30, 30, 30)]
+    assert limits == [60, 60, 60]
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    assert [limit_of.measured(80, 2.0, 0.0) for _ in range(2)] == [125, 125]
+    assert limit_of.measured(40, 1.0, 0.0) == LEAST, "by its rows alone"
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    limit_of.measured(80, 1.0, 0.0)
+    assert limit_of.measured(40, 0.75, 0.0) == LEAST, "0.5 s a batch, and 0.625 s for a hundred rows"
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    limit_of.measured(80, 1.0, 0.0)
+    assert limit_of.measured(40, 0.85, 0.0) == 125, "0.7 s a batch, and 0.375 s for a hundred rows"
+
+
+def test_batches_that_took_less_for_more_rows_cost_by_the_batch() -> None:
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    limit_of.measured(80, 1.0, 0.0)
+    assert limit_of.measured(40, 2.0, 0.0) == 125
+    limit_of.batch = 0
+    assert limit_of.measured(40, 2.0, 0.0) == LEAST

@@ -85,3 +85,43 @@ def test_tuples_emitted_before_a_slower_order_count_at_the_earlier_pace(
     pacer.pace(ordered_s, 100.0)
     pacer.sent(14, 100.0, begun_at_s)
     assert pacer.delay_s(100.0) == pytest.approx(waits_s)
+
+
+def test_a_longer_wait_applies_to_the_tuples_after_the_next() -> None:
+    pacer = Pacer()
+    pacer.pace(1.0, 0.0)
+    pacer.sent(1, 0.0)
+    pacer.pace(10.0, 0.25)
+    assert pacer.delay_s(0.25) == 0.75
+    pacer.sent(1, 1.0)
+    assert pacer.delay_s(1.0) == 10.0
+
+
+def test_a_wait_that_begins_does_not_count_what_was_before() -> None:
+    pacer = Pacer()
+    pacer.sent(1000, 5.0)
+    assert pacer.delay_s(5.0) == 0.0
+    pacer.pace(1.0, 60.0)
+    pacer.sent(1, 60.0)
+    assert pacer.delay_s(60.0) == 1.0
+    pacer.pace(0.5, 61.5)  # a tuple may go already: a shorter wait gives it no other time
+    pacer.sent(1, 61.5)
+    assert pacer.delay_s(61.5) == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "count"), [(3.9e-5, 256), (0.0009, 11), (0.001, 10), (0.009, 1), (0.5, 1), (0.0, 1 << 30)]
+)
+def test_a_turn_is_a_hundredth_of_a_second(wait_s: float, count: int) -> None:
+    pacer = Pacer()
+    pacer.pace(wait_s, 0.0)
+    assert pacer.turn() == count
+
+
+def test_a_spout_may_make_up_for_a_twentieth_of_a_second_if_it_was_not_given_more() -> None:
+    pacer = Pacer()
+    pacer.pace(0.01, 0.0)
+    pacer.sent(1, 60.0)
+    assert pacer.delay_s(60.0) == 0.0
+    pacer.sent(6, 60.0)
+    assert pacer.delay_s(60.0) == pytest.approx(0.02)

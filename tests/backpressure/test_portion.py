@@ -51,3 +51,23 @@ def test_without_a_target_it_is_the_most() -> None:
     assert portion.rows == 256
     portion.sent(256, 10.0)
     assert portion.rows == 256
+
+
+def test_a_portion_grows_only_while_it_is_used_and_the_delay_is_short() -> None:
+    portion = Portion(100, 0.1)
+    found = []
+    for rows, delayed_s in ((16, 0.051), (7, 0.0), (8, 0.05), (32, 0.1), (32, 0.2), (16, 0.0), (16, 0.0), (64, 0.0)):
+        portion.sent(rows, delayed_s)
+        found.append(portion.rows)
+    assert found == [16, 16, 32, 32, 16, 32, 64, 100]
+    assert portion.is_whole
+    portion.sent(100, 0.0)
+    assert portion.rows == 100
+    portion.sent(10, 0.2)
+    assert (portion.rows, portion.is_whole) == (5, False)
+    portion.aim(0.4)
+    assert portion.rows == 5, "another target changes the next portions"
+    portion.sent(5, 0.2)
+    assert portion.rows == 10
+    portion.sent(100, 0.8)
+    assert portion.rows == 10, "a delay never makes it larger"

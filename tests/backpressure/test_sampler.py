@@ -146,3 +146,53 @@ def test_the_verdicts_are_those_of_the_text(looks: list[tuple[int, bool]], numbe
         assert found is expected
         flagged = flagged or expected is PressureVerdict.BLOCKED
         assert sampler.flagged is flagged
+
+
+def test_a_task_that_is_busy_half_of_the_time_is_not_idle() -> None:
+    sampler = Sampler(SETTINGS)
+    verdicts(sampler, [90] * 5)
+    assert sampler.sample(sample(2, execute_s=4.5), 5.0) is PressureVerdict.NONE
+    assert sampler.sample(sample(5, execute_s=4.9), 6.0) is PressureVerdict.RELIEVED
+    assert sampler.sample(sample(6, execute_s=4.9), 7.0) is PressureVerdict.NONE, "between its marks"
+
+
+def test_a_verdict_says_how_busy_the_task_was_in_all_of_its_period() -> None:
+    sampler = Sampler(SETTINGS)
+    for second, execute_s in enumerate((0.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.4)):
+        sampler.sample(sample(90, execute_s=execute_s), float(second))
+        assert sampler.busy == pytest.approx(0.0 if second < 4 else 0.5 if second < 8 else 0.1)
+
+
+@pytest.mark.parametrize(("spent_s", "passed_s", "load"), [(3.0, 1.0, 1.0), (-3.0, 1.0, 0.0), (1.0, 0.0, 1.0)])
+def test_clocks_that_disagree_make_no_share_beyond_its_bounds(spent_s: float, passed_s: float, load: float) -> None:
+    sampler = Sampler(SETTINGS)
+    sampler.sample(Sample(50, 100, False, 0, 10.0), 0.0)
+    sampler.sample(Sample(50, 100, False, 0, 10.0 + spent_s, dry=True), passed_s)
+    assert sampler.load == load
+
+
+def test_what_was_observed_of_another_instance_or_with_other_settings_is_forgotten() -> None:
+    sampler = Sampler(SETTINGS)
+    for second in range(3):
+        sampler.sample(Sample(50, 100, False, 0, 0.0, dry=True), float(second))
+    assert sampler.starved
+    sampler.sample(Sample(90, 100, False, 0, 0.0, instance=1), 3.0)
+    assert (sampler.starved, sampler.load) == (False, 0.0)
+    sampler.sample(Sample(90, 100, False, 0, 0.0, dry=True, instance=1), 4.0)
+    assert (sampler.starved, sampler.high) == (True, 1)
+    sampler.update(Settings(samples=6))
+    assert (sampler.starved, sampler.load, sampler.high) == (False, 0.0, 0)
+    found = [(sampler.sample(Sample(90, 100, False, 0, 0.0, dry=at == 0, instance=1), 10.0 + at), sampler.starved)
+             for at in range(8)]  # fmt: skip
+    assert [verdict is PressureVerdict.BLOCKED for verdict, _ in found] == [at == 6 for at in range(8)]
+    assert [starved for _, starved in found] == [True] * 7 + [False]
+
+
+def test_after_clear_the_next_period_counts_from_its_own_start() -> None:
+    sampler = Sampler(SETTINGS)
+    verdicts(sampler, [90] * 9)
+    assert (sampler.verdict, sampler.blocks, sampler.step) == (PressureVerdict.BLOCKED, 2, 2)
+    sampler.clear()
+    assert (sampler.flagged, sampler.blocks, sampler.step) == (False, 0, 2)
+    assert [sampler.sample(sample(90, execute_s=9.0 + n), 9.0 + n) for n in range(4)][-1] is PressureVerdict.BLOCKED
+    assert (sampler.blocks, sampler.step) == (1, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -85,3 +87,12 @@ def test_a_bolt_that_became_fast_is_seen_to_be_within_some_turns() -> None:
     for _ in range(10):
         service.measured(16, 16 * 1e-5)
     assert service.row_s < 0.01
+
+
+def test_a_second_of_work_later_a_measurement_counts_one_third() -> None:
+    service = ServiceTime()
+    service.measured(1, 1.0)
+    third = math.exp(-1)
+    assert service.measured(3, 1.0) == pytest.approx((third + 1.0) / (third + 3))
+    service.measured(0, 5.0)
+    assert service.row_s == pytest.approx((third + 1.0) / (third + 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiostorm.backpressure import Throttle
@@ -115,3 +115,85 @@ def test_a_trim_is_small_and_slows_the_fuller_it_is(
     assert -MOST_TRIM <= bent <= MOST_TRIM
     assert (bent > 0) <= (fill > (low + high) / 2)
     assert trim(fill + 0.1, low, high, gain) >= bent
+
+
+@given(st.lists(steps), st.booleans(), st.lists(steps))
+@example([("slow", 1000.0)], True, [("slow", 500.0), ("slow", 500.0)])
+def test_a_throttle_that_was_released_is_as_a_new_one(
+    before: list[tuple[str, float | None]], by_relief: bool, after: list[tuple[str, float | None]]
+) -> None:
+    used, new = Throttle(), Throttle()
+    play(used, before)
+    if by_relief:
+        used.relieve(bound=False)
+    else:
+        used.release()
+    assert play(used, after) == play(new, after)
+
+
+def play(throttle: Throttle, calls: list[tuple[str, float | None]]) -> list[int]:
+    """The wait after each call."""
+    waits = []
+    for what, value in calls:
+        if what == "slow":
+            throttle.slow(int(value or 0))
+        elif what == "follow":
+            throttle.follow(int(value or 0))
+        else:
+            throttle.relieve(value, bound=what == "relieve")
+        waits.append(throttle.wait)
+    return waits
+
+
+def test_the_longest_wait_counts_those_that_were_followed_or_adopted() -> None:
+    followed, adopted = Throttle(), Throttle()
+    assert play(followed, [("slow", 1000), ("follow", 3000), ("relieve", None), ("slow", 500)]) == [
+        1000,
+        2000,
+        1000,
+        1500,
+    ]
+    adopted.adopt(2000)
+    assert play(adopted, [("relieve", None), ("slow", 500), ("follow", 0), ("follow", 0)]) == [1000, 1500, 750, 375]
+
+
+@pytest.mark.parametrize(("wait", "adopted"), [(-5, 0), (0, 0), (7, 7), (2 * MAX_WAIT, MAX_WAIT)])
+def test_an_adopted_wait_has_the_bounds_of_any(wait: int, adopted: int) -> None:
+    throttle = Throttle()
+    throttle.adopt(wait)
+    assert throttle.wait == adopted
+
+
+def test_a_wait_that_follows_ends_at_one_and_a_small_one_slows_in_ones() -> None:
+    throttle = Throttle()
+    assert play(throttle, [("slow", 2), ("follow", 0), ("follow", 0), ("slow", 1), ("slow", 1)]) == [2, 1, 1, 2, 3]
+    throttle.slow(32_000)
+    throttle.slow(32_000)
+    assert throttle.wait == 34_000, "a sixteenth more"
+    throttle.slow(MAX_WAIT)
+    throttle.slow(MAX_WAIT)
+    assert throttle.wait == MAX_WAIT
+
+
+def test_a_known_share_never_makes_the_wait_longer() -> None:
+    throttle = Throttle()
+    assert play(throttle, [("slow", 1000), ("relieve", 0.5), ("relieve", 0.3), ("relieve", 7.0)]) == [
+        1000,
+        500,
+        150,
+        142,
+    ]
+    assert play(throttle, [("relieve", -1.0)]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("fill", "gain", "share"),
+    [(0.4, 0.1, 0.0), (0.9, 0.1, 0.05), (0.2, 0.1, -0.02), (1.0, 1.0, 0.06), (0.0, 1.0, -0.06)],
+)
+def test_a_trim_is_by_the_distance_to_the_middle_of_the_marks(fill: float, gain: float, share: float) -> None:
+    assert trim(fill, 0.2, 0.6, gain) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("drain_s", "interval_s", "gain"), [(0.2, 1.0, 0.05), (0.2, 0.5, 0.1), (8.0, 1.0, 0.16)])
+def test_the_gain_is_small_for_a_mailbox_that_is_soon_empty(drain_s: float, interval_s: float, gain: float) -> None:
+    assert gain_of(drain_s, interval_s) == pytest.approx(gain)
