@@ -51,7 +51,7 @@ class Known:
     ("one", "other", "rate"),
     [
         ({"flagged": True, "load": 0.5}, {}, 60 + 40),  # never without work: its rate is its capacity
-        ({"starved": True, "load": 0.5}, {}, 60 + 40),  # not flagged: nobody asks what it could do
+        ({"starved": True, "load": 0.5}, {}, 60 + 40),  # not flagged: what it could do does not matter
         ({"flagged": True, "starved": True, "load": 0.5}, {}, (80 + 50) / 0.5),
         ({"flagged": True, "starved": True, "load": 0.1}, {}, (80 + 50) / 0.25),
         ({"flagged": True, "starved": True, "load": 0.5}, {"load": 0.9}, (80 + 50) / 0.5),
