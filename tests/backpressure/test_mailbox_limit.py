@@ -71,7 +71,7 @@ def test_a_fast_task_that_becomes_blocked_is_limited_to_little_until_it_knows_fo
 
 def test_the_limit_of_a_slow_task_is_never_higher() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
-    assert all(limit_of.measured(1, 0.05, 0.0) == LEAST for _ in range(100))
+    assert all(limit_of.measured(1, 0.05, 0.0) == LEAST == 16 for _ in range(100))
 
 
 def test_a_slow_first_row_costs_a_fast_task_some_turns() -> None:
@@ -175,3 +175,10 @@ def test_batches_that_took_less_for_more_rows_cost_by_the_batch() -> None:
     assert limit_of.measured(40, 2.0, 0.0) == 125
     limit_of.batch = 0
     assert limit_of.measured(40, 2.0, 0.0) == LEAST
+
+
+def test_batches_of_one_size_say_nothing_about_the_part_of_a_batch_however_many_they_are() -> None:
+    for rows in range(17, 62):
+        limit_of = MailboxLimit(CAPACITY, TARGET_S)
+        limit_of.batch = 100
+        assert [limit_of.measured(rows, 10.1, 0.0) for _ in range(50)][2:] == [2 * rows] * 48
