@@ -70,13 +70,17 @@ def test_no_target_gets_more_than_its_free_capacity_and_only_rows_that_fit_nowhe
     grouping = measured(prepare(ShuffleGrouping(), targets), 0.001 / (size + 0.5))
     for count, given_capacities in batches:
         capacities = dict(zip(targets, given_capacities, strict=False))
-        rows = numbered(count)
-        shares, rest = grouping.deal(rows, None, capacities.__getitem__)
+        rows, anchors = numbered(count), list(range(count))
+        shares, rest = grouping.deal(rows, anchors, capacities.__getitem__)
         dealt = Counter({target: len(share) for target, share, _ in shares})
+        assert all([row[1] for row in share] == list(given) for _, share, given in shares)
         assert all(0 < dealt[target] <= capacities[target] for target in dealt)
         assert dealt.total() == min(count, sum(capacities.values()))
         assert (rest is None) == (dealt.total() == count)
         assert ([] if rest is None else list(rest.rows)) == rows[dealt.total() :]
+        assert rest is None or list(rest.anchors) == anchors[dealt.total() :]
+        untracked = grouping.deal(rows, None, lambda _: 0)[1]
+        assert (untracked.rows, untracked.anchors) == (rows, None)
 
 
 def test_a_round_that_was_begun_by_rows_ends_by_rows() -> None:
@@ -106,3 +110,23 @@ def test_parts_are_joined_in_order_with_their_anchors() -> None:
     parts.add(2, 2, 4)
     parts.add(1, 4, 6)
     assert parts.shares() == [(1, ["a", "b", "e", "f"], [0, 1, 4, 5]), (2, "cd", range(2, 4))]
+
+
+def test_pieces_change_their_size_between_rounds_only() -> None:
+    grouping = measured(prepare(ShuffleGrouping(), [1, 2]), 0.001 / 10.5)
+    rows = numbered(40)
+    first = grouping.deal(rows[:5], None, lambda _: ENDLESS)[0]
+    measured(grouping, 0.001 / 3.5)
+    went = check_shares(grouping.deal(rows[5:], None, lambda _: ENDLESS)[0], rows[5:], None)
+    order = [first[0][0]] * 5 + [target for [target] in went.values()]
+    assert len(set(order[:10])) == len(set(order[10:20])) == 1, "a round of tens"
+    assert all(len(set(order[at : at + 3])) == 1 for at in range(20, 38, 3)), "then rounds of threes"
+    assert all(order[at] != order[at + 3] for at in range(20, 36, 6))
+    assert order[0] != order[10]
+
+
+def test_a_piece_whose_target_is_full_goes_to_another() -> None:
+    grouping = measured(prepare(ShuffleGrouping(), [1, 2, 3]), 0.001 / 10.5)
+    shares, rest = grouping.deal(numbered(60), None, {1: 4, 2: 0, 3: 100}.__getitem__)
+    assert rest is None
+    assert {target: len(share) for target, share, _ in shares} == {1: 4, 3: 56}

@@ -271,3 +271,61 @@ def test_many_emitters_to_many_targets_share_one_table_of_orders_and_draw_for_th
     rounds = [tuple(grouping.choose((number,))[0] for number in range(200)) for grouping in groupings]
     assert all(sorted(once) == list(range(200)) for once in rounds)
     assert len(set(rounds)) > 10
+
+
+def test_only_a_shuffle_over_one_target_knows_the_target_of_all_rows() -> None:
+    assert prepare(ShuffleGrouping(), [7]).only_target() == 7
+    assert prepare(ShuffleGrouping(), [7, 8]).only_target() is None
+    assert prepare(NoneGrouping(), [7]).only_target() is None
+
+
+@pytest.mark.parametrize("kind", [ShuffleGrouping, NoneGrouping, LocalFirstGrouping])
+def test_one_target_takes_what_fits_and_the_rest_waits(kind: Any) -> None:
+    grouping = prepare(kind(), [7])
+    rows, anchors = numbered(5), list("abcde")
+    assert grouping.deal([], [], plenty) == ([], None)
+    for capacity in range(7):
+        shares, rest = grouping.deal(rows, anchors, lambda _, most=capacity: most)
+        took = min(capacity, 5)
+        assert [(target, list(share), list(given)) for target, share, given in shares] == (
+            [(7, rows[:took], anchors[:took])] if took else []
+        )
+        assert (rest is None) == (took == 5)
+        assert rest is None or (list(rest.rows), list(rest.anchors)) == (rows[took:], anchors[took:])
+    assert grouping.place(plenty) == 7
+    assert grouping.place(lambda _: 0) is None
+
+
+def test_none_draws_each_target_equally_often_though_some_fill_up() -> None:
+    grouping = prepare(NoneGrouping(), [1, 2, 3])
+    capacities = {1: 10, 2: 2000, 3: 2000}
+    shares, rest = grouping.deal(numbered(2000), None, capacities.__getitem__)
+    counts = {target: len(share) for target, share, _ in shares}
+    assert rest is None
+    assert counts[1] == 10
+    assert counts[2] == pytest.approx(995, abs=100)
+
+
+def test_partial_key_gives_each_key_its_two_candidates_when_all_are_nearly_full() -> None:
+    """Row by row against the rule: the less used candidate with free capacity, a tie to the first."""
+    for capacity in range(6):
+        grouping = prepare(PartialKeyGrouping(["word"]), range(1, 6))
+        rows = numbered(20)
+        left, used = dict.fromkeys(range(1, 6), capacity), dict.fromkeys(range(1, 6), 0)
+        expected: dict[Any, int] = {}
+        waiting = []
+        for row, (first, second) in zip(rows, grouping._lookup(rows), strict=True):
+            in_turn = sorted((first, second), key=lambda target: used[target])
+            target = next((target for target in in_turn if left[target]), None)
+            if target is None:
+                waiting.append((row, (first, second)))
+            else:
+                expected[row] = target
+                left[target] -= 1
+                used[target] += 1
+        shares, rest = grouping.deal(rows, list(range(20)), lambda _, most=capacity: most)
+        assert {row: target for target, share, _ in shares for row in share} == expected
+        assert all([row[1] for row in share] == list(given) for _, share, given in shares)
+        assert grouping.used == used
+        assert waiting == [] if rest is None else list(zip(rest.rows, rest.choices, strict=True)) == waiting
+        assert rest is None or list(rest.anchors) == [row[1] for row, _ in waiting]
