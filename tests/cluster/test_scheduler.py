@@ -147,3 +147,70 @@ def test_only_components_of_the_driver_are_placed_on_the_driver(
     without = place(topology, plan, workers(count))
     assert "driver-1" not in without.values()
     assert len(without) == len(placement)
+
+
+def extras_of(placement: dict[int, str], plan: Plan, names: list[str]) -> dict[str, set[str]]:
+    """Component → the workers that have one more of its tasks than the others have at least."""
+    found = {}
+    for component, tasks in plan.tasks_of.items():
+        counts = dict(zip(names, loads(placement, names, tasks), strict=True))
+        found[component] = {name for name in names if len(tasks) % len(names) and counts[name] > min(counts.values())}
+    return found
+
+
+def together(extras: dict[str, set[str]], edges: list[tuple[str, str]]) -> int:
+    return sum(len(extras[one] & extras[other]) for one, other in edges)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 20)), min_size=1, max_size=5), st.integers(2, 5))
+def test_no_exchange_of_two_tasks_would_bring_more_neighbours_together(
+    bolts: list[tuple[int, int]], count: int
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("c0", Source)
+    edges = []
+    for i, (tasks, source) in enumerate(bolts, 1):
+        edges.append((f"c{source % i}", f"c{i}"))
+        builder.set_bolt(f"c{i}", Step, parallelism=tasks).shuffle_grouping(edges[-1][0])
+    topology = builder.create_topology()
+    plan = make_plan(topology, Config(workers=count, acker_executors=0))
+    names = [worker.name for worker in workers(count)]
+    extras = extras_of(place(topology, plan, workers(count)), plan, names)
+    best = together(extras, edges)
+    for one, heres in extras.items():
+        for other, theres in extras.items():
+            for here in heres - theres:
+                for there in theres - heres:
+                    if one != other:
+                        exchanged = {
+                            **extras, one: heres - {here} | {there}, other: theres - {there} | {here}
+                        }  # fmt: skip
+                        assert together(exchanged, edges) <= best
+
+
+def test_a_task_of_an_ended_worker_goes_where_its_component_has_the_fewest() -> None:
+    topology = chain(4, 4)
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    one, other = plan.tasks_of["c0"], plan.tasks_of["c1"]
+    previous = {one[0]: "w0", one[1]: "w0", other[0]: "w0", one[2]: "w1", other[1]: "w1", other[2]: "w1"}
+    previous |= {one[3]: "ended", other[3]: "ended"}
+    assert place(topology, plan, workers(2), previous) == {**previous, one[3]: "w1", other[3]: "w0"}
+
+
+def test_the_surplus_is_of_the_component_with_the_most_tasks_there() -> None:
+    topology = chain(2, 4)
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    one, other = plan.tasks_of["c0"], plan.tasks_of["c1"]
+    previous = dict.fromkeys([*one, *other], "w0")
+    moved = place(topology, plan, workers(2), previous)
+    assert {task for task, worker in moved.items() if worker == "w1"} == {other[3], other[2], other[1]}
+
+
+def test_with_equal_crowds_of_its_component_a_task_goes_to_the_emptier_worker() -> None:
+    topology = chain(1, 5)
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    [one], other = plan.tasks_of["c0"], plan.tasks_of["c1"]
+    previous = {other[0]: "w0", other[1]: "w0", other[2]: "w1", one: "ended", other[3]: "ended", other[4]: "ended"}
+    moved = place(topology, plan, workers(2), previous)
+    assert moved[one] == "w1"
+    assert loads(moved, ["w0", "w1"]) == [3, 3]
