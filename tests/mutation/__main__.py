@@ -39,7 +39,7 @@ from .zygote import Zygote
 GOAL: Final = 0.95
 EQUIVALENT: Final = Path(__file__).with_name("equivalent.toml")
 PASSED: Final = 0
-LEAST_LIMIT_S: Final = 30.0
+LEAST_LIMIT_S: Final = 10.0
 
 
 class CannotTestError(Exception):
@@ -247,9 +247,10 @@ def difference(mutant: Mutant, source: str) -> str:
 
 def table(results: Sequence[Result]) -> str:
     """The figures of all modules."""
-    lines = ["| module | mutants | equivalent | tested | killed | survive | share |", "|---|---|---|---|---|---|---|"]
+    names = ("module", "mutants", "equivalent", "tested", "killed", "of them by the limit", "survive", "share")
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for r in results:
-        figures = (r.total, r.equivalent, r.tested, r.killed, len(r.survivors), f"{r.share:.1%}")
+        figures = (r.total, r.equivalent, r.tested, r.killed, r.timeouts, len(r.survivors), f"{r.share:.1%}")
         lines.append(f"| {r.file} | {' | '.join(map(str, figures))} |")
     return "\n".join(lines)
 
@@ -266,7 +267,9 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--line", type=int, action="append", help="only mutants of this line")
     parser.add_argument("--tests", action="append", metavar="PATH", help="these tests, in place of the table's")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (all cores)")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="of a mutant (30 s, and four times its tests)")
+    parser.add_argument(
+        "--limit", type=float, metavar="SECONDS", help="of CPU for a mutant (10, and four times its tests)"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser.parse_args(arguments)

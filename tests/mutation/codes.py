@@ -18,7 +18,7 @@ NOT_SWAPPED: Final = 98
 class Order:
     """Run these tests with this mutant; without one, all tests, and say which call which functions (`survey`).
 
-    `function` names the function that differs.
+    `function` names the function that differs. `limit_s`: seconds of CPU, so that a busy machine makes no difference.
     """
 
     file: str
@@ -30,7 +30,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How the tests ended: pytest's exit code, None after `limit_s`."""
+    """How the tests ended: pytest's exit code, None if they took more than `limit_s`."""
 
     code: int | None
     output: str

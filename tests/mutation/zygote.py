@@ -5,7 +5,7 @@
     collected  has collected the tests. The child puts the mutant's code into the functions that are there already, and
                runs the chosen tests: for changes inside functions that only tests call
 
-A child that takes longer than its limit is killed, with all processes that it has started.
+A child that uses more CPU than its limit is killed, with all processes that it has started.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from .codes import BROKEN, FAILED, Answer, Order
 LIBRARIES: Final = ("pytest", "pytest_asyncio", "hypothesis", "hypothesis.extra", "aiohttp", "msgpack", "pydantic")
 """They take most of the time of a start, and no mutant is in them."""
 MEMORY_BYTES: Final = 6 << 30
+WALL: Final = 30
+"""A child that waits for ever uses no CPU: it is killed after this many times its limit."""
 OPTIONS: Final = (
     *("-q", "-n0", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not spark"),
     # What pytest would rewrite is imported already, on purpose.
@@ -122,11 +124,12 @@ class Server:
 
     def _wait(self, pid: int, limit_s: float) -> int | None:
         """The exit code; None if the child was killed after its time."""
-        end_s = time.monotonic() + limit_s
+        end_s = time.monotonic() + WALL * limit_s
         while time.monotonic() < end_s:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                return os.waitstatus_to_exitcode(status)
+                code = os.waitstatus_to_exitcode(status)
+                return None if code == -signal.SIGXCPU else code
             time.sleep(0.01)
         self._kill()
         os.waitpid(pid, 0)
@@ -139,6 +142,7 @@ class Server:
                 os.setpgid(0, 0)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(order.limit_s) + 1, resource.RLIM_INFINITY))
             redirect(self._output)
             try:
                 code = child(order, self._survey)
