@@ -1,8 +1,9 @@
 """A streaming query of Spark as a source. A micro-batch is committed when all of it is acked.
 
-spout.py is what users declare, run.py runs an open spout. query.py starts and stops the query (session.py: in which
-session; checkpoint.py: of which query is a checkpoint). Spark calls foreach_batch.py with each batch; chunks.py reads
-it as Arrow; batches.py (pure) tracks the outcome of chunks.
+spout.py is what users declare, run.py runs an open spout. query_runner.py starts, checks and stops its query: query.py
+is one run of it, session.py its session, checkpoint.py says of which query a checkpoint is. Spark calls
+foreach_batch.py with each batch; batch_reader.py reads it as chunks, which chunks.py fetches as Arrow; batches.py
+(pure) tracks the outcome of chunks.
 """
 
 from __future__ import annotations

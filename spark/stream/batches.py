@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import enum
 from array import array
+from collections.abc import Mapping
 from typing import Final
 
 from ..errors import SparkSourceError
@@ -42,13 +43,33 @@ class BatchState(enum.Enum):
 
 
 class ChunkDigests:
-    """The digests of the chunks of one batch id, over all times it was brought."""
+    """The digests of the chunks of one batch, over all times Spark brought it. `whole`: all of them are known."""
 
-    __slots__ = ("digests", "whole")
+    __slots__ = ("_digests", "whole")
 
     def __init__(self) -> None:
-        self.digests: dict[int, array[int]] = {}
+        self._digests: dict[int, array[int]] = {}
         self.whole = False
+
+    def difference(self, partition: int, chunk: int, digest: int) -> str:
+        """Record a chunk. Returns how it differs from before; "" if it does not."""
+        digest &= DIGEST_MASK
+        known = self._digests.setdefault(partition, array("Q"))
+        if chunk < len(known):
+            return f"chunk {chunk} of partition {partition} has other rows" if known[chunk] != digest else ""
+        if self.whole:
+            return f"partition {partition} has more than {len(known)} chunks"
+        known.append(digest)
+        return ""
+
+    def missing(self, chunks: Mapping[int, int]) -> str:
+        """A pass has ended with so many chunks of each partition. Returns which were more before; "" if none."""
+        for partition, known in self._digests.items():
+            count = chunks.get(partition, 0)
+            if count < len(known):
+                return f"partition {partition} has {count} chunks, and had {len(known)}"
+        self.whole = True
+        return ""
 
 
 class MicroBatch:
@@ -62,7 +83,6 @@ class MicroBatch:
         "_open",
         "attempt",
         "batch_id",
-        "chunks",
         "fetched",
         "name",
         "rows",
@@ -75,7 +95,6 @@ class MicroBatch:
         self.batch_id = batch_id
         self.state = BatchState.EMITTING
         self.attempt = 0
-        self.chunks = 0
         self.rows = 0
         self.why = ""
         self.fetched = False
@@ -108,30 +127,20 @@ class MicroBatch:
         if expected != chunk:
             raise ValueError(f"chunk {chunk} of partition {partition} came, {expected} is next")
         self._next_chunks[partition] = chunk + 1
-        digest &= DIGEST_MASK
-        known = self._digests.digests.setdefault(partition, array("Q"))
-        if chunk < len(known):
-            if known[chunk] != digest:
-                raise self._differs(f"chunk {chunk} of partition {partition} has other rows")
-        elif self._digests.whole:
-            raise self._differs(f"partition {partition} has more than {len(known)} chunks")
-        else:
-            known.append(digest)
+        if what := self._digests.difference(partition, chunk, digest):
+            raise self._differs(what)
         if self.settled or chunk < self._emitted.get(partition, 0):
             return False
         self._emitted[partition] = chunk + 1
-        self.chunks += 1
         self.rows += rows
         self._open.add((partition, chunk))
         return True
 
     def end_pass(self) -> None:
         """All its data was fetched. SparkSourceError if there were more chunks before."""
-        for partition, digests in self._digests.digests.items():
-            count = self._next_chunks.get(partition, 0)
-            if count < len(digests):
-                raise self._differs(f"partition {partition} has {count} chunks, and had {len(digests)}")
-        self.fetched = self._digests.whole = True
+        if what := self._digests.missing(self._next_chunks):
+            raise self._differs(what)
+        self.fetched = True
         self._close_if_done()
 
     def pass_failed(self, why: str) -> bool:
@@ -180,9 +189,12 @@ class MicroBatch:
 
 
 class StreamBatches:
-    """The batches of one query, one after another. `done`: the number of acked batches; `rows`: their rows."""
+    """The batches of one query, one after another.
 
-    __slots__ = ("_digests", "_failures", "_max_attempts", "current", "done", "last_id", "name", "rows")
+    `done`: the number of acked batches; `rows`: their rows; `last_done`: the id of the last one, -1 if there is none.
+    """
+
+    __slots__ = ("_digests", "_failures", "_max_attempts", "current", "done", "last_done", "last_id", "name", "rows")
 
     def __init__(self, name: str, max_attempts: int) -> None:
         if max_attempts < 1:
@@ -191,6 +203,7 @@ class StreamBatches:
         self.current: MicroBatch | None = None
         self.last_id: int | None = None
         self.done = 0
+        self.last_done = -1
         self.rows = 0
         self._max_attempts = max_attempts
         self._digests = ChunkDigests()
@@ -221,6 +234,7 @@ class StreamBatches:
         """Count an acked batch."""
         self.done += 1
         self.rows += batch.rows
+        self.last_done = batch.batch_id
         self._failures = 0
 
     def query_failed(self) -> bool:

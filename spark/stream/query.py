@@ -46,11 +46,15 @@ class QueryState(enum.Enum):
 
 
 class QueryStatus(NamedTuple):
-    """The state of a query and its reason. `committed`: the last batch known to be committed; -1: none."""
+    """The state of a query and its reason. `committed`: the last batch known to be committed; -1: none.
+
+    `final`: a restart would not help.
+    """
 
     state: QueryState
     why: str = ""
     committed: int = -1
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

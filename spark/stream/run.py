@@ -6,91 +6,82 @@
 
 1. All of it runs in `next_tuple`, except acks and fails: a complete batch is returned to Spark at once, also while the
    topology drains.
-2. The event loop makes no calls of Spark. A cancelled call goes on in its thread; its effect is undone.
-3. While the topology is deactivated no batch is started, and no chunk emitted.
+2. While the topology is deactivated no batch is started, and no chunk emitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ...runtime import AiostormError
 from ...topology import Failure, Progress, SpoutCollector
 from ..batch.readers import Piece
-from ..calls import SparkCalls
 from ..errors import SparkLostError, SparkSourceError
-from ..jvm_watch import JvmWatch
-from ..sessions import brief, is_user_error
-from .batches import BatchState, MicroBatch, StreamBatches
+from .batch_reader import BatchReader
+from .batches import BatchState, StreamBatches
 from .chunks import StreamChunks
-from .foreach_batch import Delivery, ForeachBatch
-from .query import QuerySpec, QueryState, QueryStatus, StreamQuery
-from .session import StreamSession
+from .foreach_batch import Delivery
+from .query import QuerySpec, QueryState, QueryStatus
+from .query_runner import QueryRunner
 
 log = logging.getLogger("aiostorm.spark")
 
 POLL_S: Final = 0.5
 """The interval in which the query's status is checked."""
 
-ANSWER_S: Final = 60.0
-"""A JVM that does not answer for this time counts as dead."""
 
-COMMIT_S: Final = 3.0
-"""How long `end` waits for Spark to commit acked batches."""
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """The limits of a spout, as in SparkStreamSpout. ValueError if one is less than 1."""
+
+    chunk_rows: int
+    ahead: int
+    max_pending: int
+    max_batch_attempts: int
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise ValueError(f"{name} is 1 or more, not {value}")
 
 
 class StreamRun:
     """The run of one open spout."""
 
-    def __init__(
-        self,
-        spec: QuerySpec,
-        session: Any,
-        collector: SpoutCollector,
-        *,
-        chunk_rows: int,
-        ahead: int,
-        max_attempts: int,
-    ) -> None:
+    def __init__(self, spec: QuerySpec, session: Any, collector: SpoutCollector, limits: StreamLimits) -> None:
         self._spec = spec
         self._collector = collector
-        self._calls = SparkCalls(ahead + 2, name=f"spark-{spec.name}")
-        self._watch = JvmWatch(self._calls.name)
-        self._fetch = StreamChunks(self._calls, self._watch, spec.title, chunk_rows=chunk_rows, ahead=ahead)
-        self._session = StreamSession(spec.source, session)
-        self._batches = StreamBatches(spec.name, max_attempts)
-        self._loop = asyncio.get_running_loop()
+        self._query = query = QueryRunner(spec, session, limits.ahead + 2)
+        self._batches = StreamBatches(spec.name, limits.max_batch_attempts)
+        chunks = StreamChunks(query.calls, query.watch, spec.title, chunk_rows=limits.chunk_rows, ahead=limits.ahead)
+        self._reader = BatchReader(self._batches, chunks)
+        self._next_delivery: Delivery | None = None  # brought by Spark, not begun
         self._wakeup = asyncio.Event()
         self._active = False
         self._finished = False
-        self._query: StreamQuery | None = None
-        self._next_delivery: Delivery | None = None  # brought by Spark, not started
-        self._delivery: Delivery | None = None  # started, not settled
-        self._dataframe: Any = None
-        self._chunks: AsyncGenerator[Piece, None] | None = None
-        self._chunk: Piece | None = None  # fetched, not emitted: the topology was deactivated
-        self._last_done = -1
 
     # -- calls of the spout ------------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Make sure that there is a session: errors are reported when the topology is submitted."""
-        await self._watch.during(self._calls.begin(self._session.get))
+        await self._query.open()
 
     async def next_tuple(self) -> None:
         """Wait for the next chunk and emit it; return without one if the query has ended or the spout is inactive."""
         while self._active and not self._finished:
-            if self._query is None:
+            if not self._query.is_started:
                 await self._start()
-            elif self._chunks is not None:
-                if await self._emit_next(self._chunks):
-                    return
+            elif self._reader.chunk is not None:
+                self._emit(self._reader.chunk)
+                return
+            elif self._reader.is_reading:
+                await self._fetch()
             elif self._next_delivery is not None:
-                self._begin_batch(self._next_delivery)
+                delivery, self._next_delivery = self._next_delivery, None
+                self._reader.begin(delivery)
             else:
                 await self._wait()
 
@@ -101,55 +92,45 @@ class StreamRun:
 
     def acked(self, batch_id: int, partition: int, chunk: int) -> None:
         """A message is acked."""
-        batch = self._batches.of(batch_id)
-        if batch is not None:
+        if (batch := self._batches.of(batch_id)) is not None:
             batch.acked(partition, chunk)
-            self._settle(batch)
+            self._reader.return_batch()
 
     def failed(self, batch_id: int, partition: int, chunk: int, failure: Failure) -> None:
         """A message has failed, and is not replayed again."""
-        batch = self._batches.of(batch_id)
-        if batch is not None:
+        if (batch := self._batches.of(batch_id)) is not None:
             batch.failed(partition, chunk, _describe(failure))
-            self._settle(batch)
+            self._reader.return_batch()
 
     def progress(self) -> Progress:
         """The done batches of those that were brought."""
         done = self._batches.done
-        return Progress(
-            done, done + (self._delivery is not None or self._next_delivery is not None), "batches", self._batches.rows
-        )
+        brought = self._reader.has_batch or self._next_delivery is not None
+        return Progress(done, done + brought, "batches", self._batches.rows)
 
     def result(self) -> dict[str, Any]:
         """The summary at the end."""
-        return {"batches": self._batches.done, "rows": self._batches.rows, "last_batch": self._last_done}
+        return {"batches": self._batches.done, "rows": self._batches.rows, "last_batch": self._batches.last_done}
 
     async def end(self) -> None:
         """Stop the query and release the session. A waiting call of Spark is failed at once."""
         self._finished = True
-        batch = self._batches.current
-        if batch is not None:
-            batch.abandon("the topology has ended")
-            self._settle(batch)
+        self._reader.abandon("the topology has ended")
         try:
-            await self._drop_chunks()
-            await self._committed()
+            await self._reader.drop()
+            last_done, waiting = self._batches.last_done, self._next_delivery
+            # Spark has committed the last one if it has brought the next one.
+            if last_done >= 0 and (waiting is None or waiting.batch_id <= last_done):
+                await self._query.committed(last_done)
         finally:
-            query, self._query = self._query, None
-            try:
-                await self._calls.run(self._end_all, query)  # goes on in its thread if this task is cancelled
-            finally:
-                self._calls.close()
-                self._watch.close()
+            await self._query.close()
 
     # -- the query ---------------------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self._query = query = StreamQuery(self._spec, self._session.get, ForeachBatch(self._loop, self._on_delivery))
         try:
-            await self._watch.during(self._calls.begin(query.start))
+            await self._query.start(self._on_delivery)
         except AiostormError as error:
-            self._query = None
             raise self._final_if_repeated(error) from None
 
     def _on_delivery(self, delivery: Delivery) -> None:
@@ -171,16 +152,7 @@ class StreamRun:
 
     async def _check_query(self) -> None:
         """Check the query's status; raises if it has ended unexpectedly."""
-        if self._query is None:
-            return
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                status = await self._calls.run(self._query.status)
-        except TimeoutError:
-            await self._query_ended(
-                QueryStatus(QueryState.LOST, f"Spark has not answered for {ANSWER_S:g} s"), responds=False
-            )
-            return
+        status = await self._query.status()
         if status.state is QueryState.RUNNING:
             return
         batch = self._batches.current
@@ -189,26 +161,22 @@ class StreamRun:
             self._finished = True
             self._collector.finish()
             return
-        await self._query_ended(status)
+        raise await self._query_ended(status)
 
-    async def _query_ended(self, status: QueryStatus, *, responds: bool = True) -> None:
-        """Clean up after the query, and raise in next_tuple. A JVM that does not answer is not called again."""
+    async def _query_ended(self, status: QueryStatus) -> AiostormError:
+        """Clean up after a query that has ended unexpectedly. Returns the error to raise."""
+        batch = self._batches.current
         why = status.why or "it was stopped from outside"
-        batch, query = self._batches.current, self._query
-        if batch is not None:
-            if batch.state is BatchState.FAILED:
-                why = batch.why
-            batch.abandon(why)
-            self._settle(batch)
-        self._query = self._next_delivery = None
-        await self._drop_chunks()
-        responds = responds or self._session.kill()
-        if query is not None and responds:
-            await self._calls.run(query.stop, why)
+        if batch is not None and batch.state is BatchState.FAILED:
+            why = batch.why
+        self._reader.abandon(why)
+        self._next_delivery = None
+        await self._reader.drop()
+        await self._query.stop(status, why)
         kind = SparkSourceError if status.state is QueryState.FAILED else SparkLostError
         error = kind(f"the query of {self._spec.name!r} has ended: {why}")
-        error.final = not responds  # else it resumes from the checkpoint
-        raise self._final_if_repeated(error)
+        error.final = status.final  # else it resumes from the checkpoint
+        return self._final_if_repeated(error)
 
     def _final_if_repeated(self, error: AiostormError) -> AiostormError:
         """The error to raise; final if the query has failed too often."""
@@ -219,121 +187,31 @@ class StreamRun:
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
-    def _begin_batch(self, delivery: Delivery) -> None:
-        self._next_delivery = None
+    async def _fetch(self) -> None:
+        """Fetch the next chunk. After an error of Spark the batch is fetched again, or has failed."""
         try:
-            batch = self._batches.begin(delivery.batch_id)
-        except SparkSourceError as error:
-            delivery.fail(str(error))
-            raise
-        self._delivery, self._dataframe = delivery, delivery.dataframe
-        self._begin_pass(batch)
-
-    def _begin_pass(self, batch: MicroBatch) -> None:
-        batch.begin_pass()
-        self._chunks = self._fetch.of(self._dataframe)
-
-    async def _emit_next(self, chunks: AsyncGenerator[Piece, None]) -> bool:
-        """Emit the next chunk of the batch, or handle its end. True: emitted."""
-        batch = self._batches.current
-        if batch is None or batch.settled:
-            await self._drop_chunks()
-            return False
-        try:
-            chunk = self._chunk or await anext(chunks, None)
-        except SparkSourceError as error:
-            batch.broken(str(error))
-            self._settle(batch)
-            await self._drop_chunks()
+            await self._reader.fetch()
+        except SparkSourceError:
             raise
         except Exception as error:
-            await self._drop_chunks()
             await self._check_query()  # raises if Spark has ended
-            why, users = await self._calls.run(_diagnose, error)
-            if users:  # a retry would fail too
-                batch.broken(why)
-                self._settle(batch)
-                raise SparkSourceError(f"batch {batch.batch_id} of {self._spec.name!r}: {why}") from None
-            if batch.pass_failed(why):
-                log.warning("%s: batch %d is fetched again: %s", self._spec.name, batch.batch_id, why)
-                self._begin_pass(batch)
-            self._settle(batch)
-            return False
-        self._chunk = None
-        if self._batches.of(batch.batch_id) is not batch:  # the batch has ended meanwhile
-            return False
-        if not self._active:
-            self._chunk = chunk
-            return False
-        try:
-            if chunk is None:
-                batch.end_pass()
-            elif batch.offer(chunk.partition, chunk.number, chunk.digest, chunk.rows):
-                self._emit(batch.batch_id, chunk)
-                return True
-        except SparkSourceError as error:
-            batch.broken(str(error))
-            await self._drop_chunks()
-            raise
-        finally:
-            self._settle(batch)
-        if chunk is None:
-            await self._drop_chunks()
-        return False
+            why, is_users = await self._query.diagnose(error)
+            if not is_users:
+                self._reader.retry(why)
+                return
+            self._reader.fail(why)
+            batch = self._batches.last_id
+            raise SparkSourceError(f"batch {batch} of {self._spec.name!r}: {why}") from None
 
-    def _emit(self, batch_id: int, chunk: Piece) -> None:
+    def _emit(self, chunk: Piece) -> None:
+        self._reader.chunk = None
+        batch_id = self._batches.last_id
         metadata = {
             b"aiostorm.chunk": f"{self._spec.name}/b{batch_id}/{chunk.partition}/{chunk.number}".encode(),
             b"aiostorm.batch": str(batch_id).encode(),
         }
         batch = chunk.batch.replace_schema_metadata({**(chunk.batch.schema.metadata or {}), **metadata})
         self._collector.emit_arrow(batch, (batch_id, chunk.partition, chunk.number))
-
-    def _settle(self, batch: MicroBatch) -> None:
-        """Return the batch to Spark if it has ended."""
-        delivery = self._delivery
-        if delivery is None or not batch.settled or batch is not self._batches.current:
-            return
-        self._delivery = self._dataframe = None
-        if batch.state is BatchState.ACKED:
-            self._batches.count(batch)
-            self._last_done = batch.batch_id
-            delivery.done()
-        else:
-            delivery.fail(batch.why)
-        self._wakeup.set()
-
-    async def _drop_chunks(self) -> None:
-        chunks, self._chunks, self._chunk = self._chunks, None, None
-        if chunks is not None:
-            await chunks.aclose()
-
-    # -- the end -----------------------------------------------------------------------------------------------------
-
-    async def _committed(self) -> None:
-        """Wait until Spark has committed the acked batch: otherwise it would come again after a restart."""
-        query = self._query
-        brought_next = self._next_delivery is not None and self._next_delivery.batch_id > self._last_done
-        if query is None or self._last_done < 0 or brought_next:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(COMMIT_S):
-                while True:
-                    status = await self._calls.run(query.status)
-                    if status.state is not QueryState.RUNNING or status.committed >= self._last_done:
-                        return
-                    await asyncio.sleep(0.02)
-
-    def _end_all(self, query: StreamQuery | None) -> None:
-        if query is not None:
-            query.stop("the topology has ended")
-        self._session.release()
-
-
-def _diagnose(error: Exception) -> tuple[str, bool]:
-    """The error's message, and whether user code or a row has failed. Blocks: it calls the JVM."""
-    why = brief(error)
-    return why, is_user_error(error, why)
 
 
 def _describe(failure: Failure) -> str:

@@ -17,13 +17,15 @@ From: Spark's foreachBatch; Storm's Trident (batches with transaction ids).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from ...topology import DEFAULT_STREAM, Failure, Fields, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
 from ..errors import SparkSourceError
 from .query import QuerySpec
-from .run import StreamRun
+from .run import StreamLimits, StreamRun
 from .session import known_columns
 
 
@@ -62,14 +64,7 @@ class SparkStreamSpout(Spout):
         max_batch_attempts: int = 3,
         lossy_windows: bool = False,
     ) -> None:
-        for what, value in (
-            ("chunk_rows", chunk_rows),
-            ("ahead", ahead),
-            ("max_pending", max_pending),
-            ("max_batch_attempts", max_batch_attempts),
-        ):
-            if value < 1:
-                raise ValueError(f"{what} is 1 or more, not {value}")
+        limits = StreamLimits(chunk_rows, ahead, max_pending, max_batch_attempts)
         if not checkpoint or not isinstance(checkpoint, str):
             raise ValueError(f"checkpoint is the folder where Spark keeps how far the query is, not {checkpoint!r}")
         if trigger is not None and not isinstance(trigger, Mapping):
@@ -83,27 +78,18 @@ class SparkStreamSpout(Spout):
         if fields is None:
             fields = known_columns(source, session)
         names = Fields(*((fields,) if isinstance(fields, str) else fields))
-        self._fields = names.names
         # Declared per class elsewhere; here each spout has its own.
         self.outputs = {DEFAULT_STREAM: names}  # type: ignore[misc]
         self.config = {"max_spout_pending": max_pending, "max_retries": max_batch_attempts - 1}  # type: ignore[misc]
-        self._source = source
+        self._spec = QuerySpec(name or "", "", source, names.names, checkpoint, dict(trigger or {}), output_mode)
         self._session = session
-        self._name = name
-        self._checkpoint = checkpoint
-        self._trigger = dict(trigger or {})
-        self._output_mode = output_mode
-        self._chunk_rows = chunk_rows
-        self._ahead = ahead
-        self._max_attempts = max_batch_attempts
+        self._limits = limits
         self._resumes = "" if lossy_windows else "a checkpoint"
         self._run: StreamRun | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy for one task. Its arguments are shared: a DataFrame has one session."""
-        copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__)
-        return copied
+        return copy.copy(self)
 
     @property
     def spark_session(self) -> Any:
@@ -120,24 +106,9 @@ class SparkStreamSpout(Spout):
                 f"{context.component!r} has parallelism {context.parallelism}: a streaming query has one task, since "
                 "Spark brings one batch at a time. Give the bolts behind it more tasks, or use a second query"
             )
-        name = self._name or context.component
-        spec = QuerySpec(
-            name,
-            f"{context.topology}/{context.component}",
-            self._source,
-            self._fields,
-            self._checkpoint,
-            self._trigger,
-            self._output_mode,
-        )
-        self._run = StreamRun(
-            spec,
-            self._session,
-            collector,
-            chunk_rows=self._chunk_rows,
-            ahead=self._ahead,
-            max_attempts=self._max_attempts,
-        )
+        name, title = self._spec.name or context.component, f"{context.topology}/{context.component}"
+        spec = replace(self._spec, name=name, title=title)
+        self._run = StreamRun(spec, self._session, collector, self._limits)
         try:
             await self._run.begin()
         except BaseException:

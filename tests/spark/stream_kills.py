@@ -131,9 +131,9 @@ async def silent_session(place: StreamFolder, cluster: LocalCluster) -> None:
     """A JVM that hangs, and is not ours to kill: the topology fails, and waits for nothing."""
     from pyspark.sql import SparkSession
 
-    from aiostorm.spark.stream import run as stream_run
+    from aiostorm.spark import jvm_watch
 
-    stream_run.ANSWER_S = 1.0  # type: ignore[misc]
+    jvm_watch.ANSWER_S = 1.0  # type: ignore[misc]
     session = await asyncio.to_thread(SparkSession.builder.getOrCreate)
     running = await framed(place, cluster, session, "silent")
     async with asyncio.timeout(LIMIT_S):
