@@ -21,40 +21,27 @@ From: Storm on YARN and Mesos, where the supervisor is a task; Spark's own execu
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ...cluster import DRIVER, PARENT, ProcessBackend
 from ...runtime import LIVENESS, Child, ChildLine, Spawner, write_file
-from ...transport import Credentials, ExposedError, Network, Node, Security
-from ..calls import SparkCalls
-from ..errors import SparkUnavailableError, SparkWorkersError
-from ..resources import is_local, resources_for
-from ..sessions import SessionSource, sessions
-from .code import zip_package
+from ...transport import Credentials, Network, Node, Security
+from ..resources import is_local
 from .driver_worker import DriverWorkerSpawner
+from .executor_access import ExecutorAccess
 from .jobs import SlotJobs
 from .launch_spec import ANY_HOST, LaunchSpec
 from .slot import version
+from .slot_session import SlotSession
 from .spawner import SlotSpawner
-
-log = logging.getLogger("aiostorm.spark")
 
 START_LIMIT_S: Final = LIVENESS.slot_start_timeout_s
 """The time from the request of a worker to its first message: a core must be free, Python must start."""
-
-END_S: Final = LIVENESS.slots_stop_timeout_s
-"""The time the session has to end."""
-
-GIVEN_UP_S: Final = 0.5
-"""The same for a session that is still being made."""
 
 
 class SparkWorkers:
@@ -87,22 +74,13 @@ class SparkWorkers:
         if slots < 1:
             raise ValueError(f"slots is 1 or more, not {slots}")
         self._slots = slots
-        self._listen = listen
-        self._credentials = credentials
-        self._insecure = insecure
-        self._host = host
-        self._py_files = [str(Path(file).absolute()) for file in py_files]
-        self._ship = ship
+        self._access = ExecutorAccess(listen, credentials, insecure, host)
+        self._session = SlotSession(spark, slots, py_files, ship=ship)
         self._start_limit_s = start_limit_s
         self._arguments = tuple(arguments)
-        self._lease = sessions.lease(_source(spark))
-        self._calls = SparkCalls(name="spark-workers")
-        self._jobs = SlotJobs(self._lease)
-        self._began = False
-        self._known = spark.get("spark.master", "") if isinstance(spark, Mapping) else ""
-        self._is_local = True
+        self._master = str(spark.get("spark.master", "")) if isinstance(spark, Mapping) else ""
         self._security = Security()
-        self._local: ProcessBackend
+        self._local = ProcessBackend()  # replaced when the master is known
         self._stack = contextlib.AsyncExitStack()
         self._incarnations: dict[str, int] = {}
 
@@ -131,7 +109,7 @@ class SparkWorkers:
     @property
     def paths(self) -> Sequence[str]:
         """The driver's `sys.path` on this machine; nothing on others, which have other paths."""
-        return sys.path if self._is_local else ()
+        return sys.path if self._on_this_machine else ()
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -144,31 +122,32 @@ class SparkWorkers:
 
     def listen(self, worker: str, before: str) -> str:
         """The address on which a worker listens; after a restart it may be on another machine."""
-        if not self._is_local:
+        if not self._on_this_machine:
             # No worker connects to the driver worker (it connects to them), so it needs no address of this machine.
             return "127.0.0.1:0" if worker.startswith(f"{DRIVER}-") else f"{ANY_HOST}:0"
         self._incarnations[worker] = self._incarnations.get(worker, 0) + 1
         return self._local.listen(f"{worker}.{self._incarnations[worker]}", "")
 
     def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        slots = SlotSpawner(self._jobs, self._calls, self._spec, self._describe_capacity, on_line, node)
+        session = self._session
+        slots = SlotSpawner(
+            SlotJobs(session.lease), session.calls, self._spec, session.describe_capacity, on_line, node
+        )
         return _WorkerSpawner(slots, DriverWorkerSpawner(self._security, node))
 
     async def __aenter__(self) -> Self:
-        if self._known:
-            self._check_exposed(self._known)  # before anything is started
+        if self._master:
+            self._access.security(self._master)  # before anything is started
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(self._release)
-            await self._calls.run(self._begin)
-            self._began = True
-            if self._is_local:
-                self._security = Security(Credentials.new("spark"))
-                self._local = ProcessBackend("", self._security.credentials)
+            stack.push_async_callback(self._session.close)
+            self._master = await self._session.open(self._access.security)
+            if self._on_this_machine:
+                self._security = security = Security(Credentials.new("spark"))
+                self._local = ProcessBackend("", security.credentials)
             else:
-                self._security = self._check_exposed("")
-                security = self._security
+                self._security = security = self._access.security("")
                 self._local = ProcessBackend(
-                    self._listen, security.credentials, security.tls, insecure=security.insecure
+                    self._access.listen, security.credentials, security.tls, insecure=security.insecure
                 )
             await stack.enter_async_context(self._local)
             self._stack = stack.pop_all()
@@ -181,82 +160,15 @@ class SparkWorkers:
 
     def abandon(self) -> None:
         """The process ends now: remove files. Spark's JVM ends when its standard input is closed."""
-        if hasattr(self, "_home"):
-            self._local.abandon()
+        self._local.abandon()
 
-    # -- in a thread -------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        """Make the session, and check whether it is suitable."""
-        session = self._lease.get()
-        try:
-            context = session.sparkContext
-        except Exception as error:
-            raise SparkUnavailableError(
-                "workers on executors need a Spark session in this process; over Spark Connect there is none: give the "
-                "address of the master itself"
-            ) from error
-        self._is_local = is_local(context.master)
-        if not self._is_local:
-            self._check_exposed(context.master)
-        conf = context.getConf()
-        found = resources_for(self._slots, context.master, context.defaultParallelism, conf.get)
-        for warning in found.warnings:
-            log.warning("%s", warning)
-        if found.problems:
-            raise SparkWorkersError("; ".join(found.problems))
-        for file in self._py_files:
-            if not Path(file).is_file():
-                raise SparkWorkersError(f"there is no file {file} to give to the executors (py_files)")
-            context.addPyFile(file)
-        if self._ship:
-            context.addPyFile(str(zip_package(Path(context._temp_dir))))
-        log.info("Spark %s on %s: %d slots", context.version, context.master, self._slots)
-
-    def _describe_capacity(self) -> str:
-        """Spark's executors and cores, and what to change."""
-        context = self._lease.get().sparkContext
-        store = context._jsc.sc().statusStore().executorList(True)
-        executors = [store.apply(i) for i in range(store.size())]
-        if not context.master.startswith("local[") and context.master != "local":
-            executors = [executor for executor in executors if executor.id() != "driver"]
-        cores = sum(executor.totalCores() for executor in executors)
-        busy = sum(executor.activeTasks() for executor in executors)
-        return (
-            f"Spark has {len(executors)} executors with {cores} cores, {busy} of them busy, and {self._slots} slots "
-            "are wanted; give it more (spark.executor.instances, spark.cores.max, machines), or ask for fewer slots"
-        )
-
-    async def _release(self) -> None:
-        try:
-            async with asyncio.timeout(END_S if self._began else GIVEN_UP_S):
-                await self._calls.run(self._lease.release)
-        except TimeoutError:
-            log.warning("the Spark session has not ended in time: it will end with this process")
-        finally:
-            self._calls.close()
-
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _check_exposed(self, master: str) -> Security:
-        """The security for executors of other machines. ExposedError if it is missing, or the error of the files."""
-        if master and is_local(master):
-            return Security()
-        what = f"the executors of {master or 'this Spark'} may be on other machines"
-        if not self._listen:
-            raise ExposedError(f"{what}: say where they reach this process, listen=HOST:PORT (--listen)")
-        if self._credentials:
-            found = Security.from_directory(self._credentials)
-            return Security(found.credentials, found.tls, self._insecure)
-        if self._insecure:
-            return Security(insecure=True)
-        raise ExposedError(
-            f"{what}: they need TLS and a token. Give credentials=DIR (--credentials), a directory that `aiostorm "
-            "certs node` has made, in the same place on every machine (or insecure, in a private network)"
-        )
+    @property
+    def _on_this_machine(self) -> bool:
+        """Whether all executors are on this machine."""
+        return not self._master or is_local(self._master)
 
     def _spec(self, slot: str, worker: str, command: Sequence[str]) -> LaunchSpec:
-        credentials = self._token_file() if self._is_local else self._credentials
+        credentials = self._token_file() if self._on_this_machine else self._access.credentials
         parent = command[command.index("--connect") + 1]
         return LaunchSpec(
             slot,
@@ -266,10 +178,10 @@ class SparkWorkers:
             tuple(command),
             version(),
             credentials=credentials,
-            is_file=self._is_local,
+            is_file=self._on_this_machine,
             insecure=self._security.insecure,
-            host=self._host,
-            folder=os.getcwd() if self._is_local else "",
+            host=self._access.host,
+            folder=os.getcwd() if self._on_this_machine else "",
         )
 
     def _token_file(self) -> str:
@@ -291,11 +203,3 @@ class _WorkerSpawner:
     async def spawn(self, name: str, arguments: Sequence[str], *, stdin: bytes = b"") -> Child:
         spawner: Spawner = self._driver if name.startswith(f"{DRIVER}-") else self._slots
         return await spawner.spawn(name, arguments, stdin=stdin)
-
-
-def _source(spark: Any) -> SessionSource:
-    """The source of the session; a given session becomes a function that returns it."""
-    if hasattr(spark, "createDataFrame"):
-        return lambda: spark
-    source: SessionSource = spark
-    return source

@@ -296,6 +296,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "spark/datasource/endpoints.py",  # a folder of addresses
             "spark/workers/slot.py",  # the token, in a file that the driver has made
             "spark/workers/code.py",  # aiostorm as a zip
+            "spark/workers/slot_session.py",  # are the files for executors there?
             "spark/workers/backend.py",  # the token's file
             "spark/batch/push_server.py",  # the CA that the user named, for executors
             "spark/java.py",  # a JAVA_HOME in the user's cache

@@ -99,6 +99,16 @@ async def test_impossible_settings_are_refused_before_the_start(spark: Any, tmp_
     assert sessions.lease().get() is not None  # it was not stopped
 
 
+async def test_a_process_that_ends_at_once_leaves_no_socket_and_no_token(spark: Any) -> None:
+    backend = SparkWorkers(spark, slots=1)
+    backend.abandon()  # nothing is open yet
+    async with backend:
+        folder = Path(backend.address.removeprefix("unix:")).parent
+        assert folder.is_dir()
+        backend.abandon()
+        assert not folder.exists()
+
+
 async def test_no_free_core_is_an_error_that_says_what_to_change(
     spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
