@@ -251,7 +251,8 @@ class Sessions:
             shared.leases -= 1
             if shared.leases == 0:
                 session, shared.session = shared.session, None
-                if shared.ours and session is not None:
+                ours, shared.ours = shared.ours, False  # or `kill` would end a later JVM, which is the user's
+                if ours and session is not None:
                     stop_session(session)
                     self._unguard()
 

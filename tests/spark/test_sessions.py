@@ -78,6 +78,9 @@ assert not asking.is_alive()
 in_thread(second.release)
 assert process.poll() is not None
 in_thread(second.release)
+later = in_thread(lambda: make_session(conf))  # of the user: no component uses it
+assert not sessions.kill()
+in_thread(later.stop)
 """
 
 
