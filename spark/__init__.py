@@ -60,39 +60,30 @@ __all__ = [
     "register",
 ]
 
-_MODULES = {
-    "INSTALL_SPARK": "needs",
-    "PYSPARK_VERSIONS": "needs",
-    "Java": "java",
-    "OutputExistsError": "errors",
-    "ParquetSinkBolt": "sinks.parquet_sink",
-    "SinkError": "errors",
-    "SparkBatchSpout": "batch.spout",
-    "SparkCalls": "calls",
-    "SparkEgressBolt": "datasource.egress",
-    "SparkIngressSpout": "datasource.ingress",
-    "SparkJobError": "errors",
-    "SparkLostError": "errors",
-    "SparkSourceError": "errors",
-    "SparkStreamSpout": "stream.spout",
-    "SparkTableSinkBolt": "sinks.table_sink",
-    "SparkUnavailableError": "errors",
-    "SparkWorkers": "workers.backend",
-    "SparkWorkersError": "errors",
-    "merged_settings": "session_settings",
-    "ensure_java": "java",
-    "find_java": "java",
-    "override_settings": "session_settings",
-    "make_session": "sessions",
-    "register": "datasource.format",
+_NAMES = {
+    "batch.spout": "SparkBatchSpout",
+    "calls": "SparkCalls",
+    "datasource.egress": "SparkEgressBolt",
+    "datasource.format": "register",
+    "datasource.ingress": "SparkIngressSpout",
+    "errors": "OutputExistsError SinkError SparkJobError SparkLostError SparkSourceError SparkUnavailableError "
+    "SparkWorkersError",
+    "java": "Java ensure_java find_java",
+    "needs": "INSTALL_SPARK PYSPARK_VERSIONS",
+    "session_settings": "merged_settings override_settings",
+    "sessions": "make_session",
+    "sinks.parquet_sink": "ParquetSinkBolt",
+    "sinks.table_sink": "SparkTableSinkBolt",
+    "stream.spout": "SparkStreamSpout",
+    "workers.backend": "SparkWorkers",
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _MODULES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    for module, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

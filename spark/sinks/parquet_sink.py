@@ -99,13 +99,11 @@ class ParquetSinkBolt(Bolt):
             collector.report_error(error)
 
     def execute_batch(self, tuples: TupleBatch) -> None:
-        """Write rows with an identity; buffer the others."""
         for segment in tuples.segments:
             if self._pending.add(segment, buffers_chunks=False):
                 self._write()
 
     def on_tick(self) -> None:
-        """Write buffered rows after `flush_s`, and retry held writes when they are due."""
         if self._pending.tick():
             self._write()
 
@@ -121,14 +119,12 @@ class ParquetSinkBolt(Bolt):
             self._collector.report_error(error)
 
     def completed(self, completion: Completion) -> None:
-        """Write the manifest when all tasks have ended."""
         manifest = finish(
             self._open_store(), completion.topology, completion.component, completion.tasks, overwrite=self._overwrite
         )
         log.info("%s is complete: %d files, %d rows", self.path, len(manifest.files), manifest.rows)
 
     def result(self) -> Any:
-        """The output of this task."""
         return {"path": self.path, "files": self._writer.files, "rows": self._writer.rows}
 
     def _write(self) -> None:

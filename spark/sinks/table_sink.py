@@ -81,8 +81,7 @@ class SparkTableSinkBolt(Bolt):
         return self._source
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparkTableSinkBolt:
-        """A copy for one task. Its arguments are shared: a session cannot be copied."""
-        return copy.copy(self)
+        return copy.copy(self)  # for one task; a session or a DataFrame cannot be copied
 
     def prepare(self, context: TopologyContext, collector: BoltCollector) -> None:
         """Prepare without calling Spark, which is called with the first append."""
@@ -101,18 +100,15 @@ class SparkTableSinkBolt(Bolt):
         self._calls = SparkCalls(1, name=f"spark-{context.component}")
 
     async def execute_batch(self, tuples: TupleBatch) -> None:
-        """Buffer the rows; append them when the buffer is full."""
         for segment in tuples.segments:
             if self._pending.add(segment, buffers_chunks=True):
                 await self._append()
 
     async def on_tick(self) -> None:
-        """Append buffered rows after `flush_s`, and retry held appends when they are due."""
         if self._pending.tick():
             await self._append()
 
     async def cleanup(self) -> None:
-        """Try once more to append the remaining rows."""
         try:
             self._pending.flush()
             await self._append()
@@ -122,7 +118,6 @@ class SparkTableSinkBolt(Bolt):
             self._calls.close()
 
     def result(self) -> Any:
-        """The output of this task."""
         return {"table": self.table, "rows": self._table.rows, "appends": self._table.appends}
 
     async def _append(self) -> None:

@@ -8,23 +8,4 @@ foreach_batch.py with each batch; batch_reader.py reads it as chunks, which chun
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .spout import SparkStreamSpout
-
-__all__ = [
-    "SparkStreamSpout",
-]
-
-_LATER = {
-    "spout": "SparkStreamSpout",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__: list[str] = []  # aiostorm.spark has the public names

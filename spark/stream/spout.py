@@ -88,8 +88,7 @@ class SparkStreamSpout(Spout):
         self._run: StreamRun | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy for one task. Its arguments are shared: a DataFrame has one session."""
-        return copy.copy(self)
+        return copy.copy(self)  # for one task; a session or a DataFrame cannot be copied
 
     @property
     def spark_session(self) -> Any:
@@ -140,7 +139,6 @@ class SparkStreamSpout(Spout):
         return None if self._run is None else self._run.progress()
 
     def result(self) -> dict[str, Any] | None:
-        """The batches and rows that were acked, and the last batch's id."""
         return None if self._run is None else self._run.result()
 
     @property

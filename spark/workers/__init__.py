@@ -8,23 +8,4 @@ installed. driver_worker.py is the one worker in the parent's own process, for c
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .backend import SparkWorkers
-
-__all__ = [
-    "SparkWorkers",
-]
-
-_LATER = {
-    "backend": "SparkWorkers",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__: list[str] = []  # aiostorm.spark has the public names
