@@ -4,6 +4,9 @@
 
 A working JVM ends when its standard input is closed. A JVM that hangs would stay for ever, however this process ended:
 by Ctrl-C, os._exit or kill -9.
+
+It is not started by runtime's PythonSpawner: such a child dies with its parent, needs an event loop, and is a Python of
+30 MB. This one outlives its parent, is started in any thread, and is a shell.
 """
 
 from __future__ import annotations
