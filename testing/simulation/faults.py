@@ -7,7 +7,7 @@
 | slow | the processor is up to 20 times slower |
 | clock | the wall clock jumps by up to a day, or the process's clock runs up to 10 % fast or slow for a while |
 | error | a bolt's `execute` raises, before or after it has done its work |
-| loss | segments, and messages to and from ackers, are lost: as when a worker or a link dies |
+| loss | segments, and messages to and from ackers, are lost: as when a worker dies |
 | repeat | messages to and from ackers come twice |
 | late | messages to and from ackers are up to 5 s late, and overtake one another |
 | acker | an acker fails and is started again |

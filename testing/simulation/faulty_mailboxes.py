@@ -5,8 +5,8 @@
                                 ├ repeated      control messages only
                                 └ late          control messages only: they overtake one another
 
-1. Between tasks of one process nothing is ever lost. Between workers it is, when one dies or a link breaks: the promise
-   "at least once" must hold under all faults here.
+1. In production nothing is lost between tasks of one process, and a link that breaks resumes without loss. Segments and
+   messages are lost when a worker dies: the promise "at least once" must hold under all faults here.
 2. Segments are lost, but neither repeated nor late: links de-duplicate and keep their order before a task gets them.
 3. Orders of the cluster (activate, deactivate, stop) are not sent this way.
 """
