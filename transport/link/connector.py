@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 
 from ..errors import NetworkError
 from ..net.network import Connection
-from .timings import LinkTimings
+from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 
@@ -28,13 +27,13 @@ Dial = Callable[[], Awaitable[Connection]]
 class Connector:
     """The connector of the link to one peer. `dial` is None if the peer dials."""
 
-    def __init__(self, peer: str, dial: Dial | None, timings: LinkTimings, jitter: random.Random) -> None:
+    def __init__(self, peer: str, dial: Dial | None, context: LinkContext) -> None:
         self.dial = dial
         self.last_error = ""
         self._peer = peer
-        self._timings = timings
-        self._jitter = jitter
-        self._retry_s = timings.first_retry_s
+        self._timings = context.timings
+        self._jitter = context.jitter
+        self._retry_s = context.timings.first_retry_s
         self._incoming: tuple[Connection, bytes] | None = None
         self._dialling: asyncio.Timeout | None = None
         self._closed = False

@@ -141,9 +141,12 @@ def decode(frame: bytes) -> LinkFrame:
                 return LinkRefused(incarnation, attempt)
             case 5:
                 return _pulse(frame)
+            case _:
+                raise ProtocolError(
+                    f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is no frame of a link"
+                )
     except struct.error as error:
         raise ProtocolError(f"a frame of {len(frame)} bytes and kind {frame[1]} is too short or too long") from error
-    raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:2]!r} is no frame of a link")
 
 
 def epoch_of(sender: int, receiver: int) -> int:

@@ -24,19 +24,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...runtime import Clock
 from ..errors import ConnectionLostError, LinkClosedError, LinkSupersededError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
 from .connector import Connector, Dial
 from .sequence import LinkSequence, PeerStarted
 from .silence import SilenceCheck
-from .timings import LinkTimings
+from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +46,9 @@ class LinkSetup:
 
     sequence: LinkSequence
     dial: Dial | None
-    clock: Clock
-    jitter: random.Random
-    timings: LinkTimings
+    context: LinkContext
     on_payload: Callable[[bytes], None]
     on_peer: Callable[[PeerStarted], None]
-    limited_warnings: LimitedWarnings
     role: str = ""
 
 
@@ -65,8 +59,8 @@ class Link:
         self.peer = peer
         self._setup = setup
         self._sequence = setup.sequence
-        self._connector = Connector(peer, setup.dial, setup.timings, setup.jitter)
-        self._silence = SilenceCheck(peer, setup.sequence, setup.timings, setup.clock)
+        self._connector = Connector(peer, setup.dial, setup.context)
+        self._silence = SilenceCheck(peer, setup.sequence, setup.context)
         self._connection: Connection | None = None
         self._closing = False
         self._over = asyncio.Event()
@@ -148,7 +142,7 @@ class Link:
         self._closing = True
         self._acked.set()  # waiting senders get LinkClosedError
         try:
-            async with asyncio.timeout(self._setup.timings.drain_s):
+            async with asyncio.timeout(self._setup.context.timings.drain_s):
                 while self._sequence.has_unsent and not self._over.is_set():
                     self._sequence.request_ack()
                     self._wakeup.set()
@@ -221,7 +215,7 @@ class Link:
         except* ProtocolError as errors:
             healthy = False
             self._connector.last_error = str(errors.exceptions[0])
-            self._setup.limited_warnings.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
+            self._setup.context.warnings.warn("the connection to %s is closed: %s", self.peer, errors.exceptions[0])
         except* ConnectionLostError as errors:
             self._connector.last_error = str(errors.exceptions[0])
             _log.debug("the connection to %s is over: %s", self.peer, errors.exceptions[0])
@@ -237,7 +231,7 @@ class Link:
         return healthy
 
     async def _read(self, connection: Connection) -> None:
-        receive, monotonic = connection.receive, self._setup.clock.monotonic
+        receive, monotonic = connection.receive, self._setup.context.clock.monotonic
         sequence, silence = self._sequence, self._silence
         on_payload, on_peer = self._setup.on_payload, self._setup.on_peer
         while True:

@@ -19,9 +19,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import NetworkError
@@ -31,17 +32,22 @@ from .link import Link, LinkSetup
 from .pending_connections import PendingConnections
 from .send_queue import PayloadSource
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
-from .timings import LinkTimings
+from .timings import LinkContext, LinkTimings
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def _ignore_peer(peer: str, started: PeerStarted) -> None:
-    """The default of `on_peer`."""
+def _ignore(peer: str, found: object) -> None:
+    """The default of `on_peer` and `on_pulse`."""
 
 
-def _ignore_pulse(peer: str, process: int) -> None:
-    """The default of `on_pulse`."""
+@dataclass(frozen=True, slots=True)
+class _Handlers:
+    """What is called for a peer."""
+
+    on_payload: Callable[[str, bytes], None]
+    on_peer: Callable[[str, PeerStarted], None]
+    on_failed: Callable[[str, Exception], None] | None
 
 
 class Links:
@@ -56,8 +62,8 @@ class Links:
         network: Network,
         *,
         on_payload: Callable[[str, bytes], None],
-        on_peer: Callable[[str, PeerStarted], None] = _ignore_peer,
-        on_pulse: Callable[[str, int], None] = _ignore_pulse,
+        on_peer: Callable[[str, PeerStarted], None] = _ignore,
+        on_pulse: Callable[[str, int], None] = _ignore,
         on_failed: Callable[[str, Exception], None] | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,
@@ -66,22 +72,17 @@ class Links:
     ) -> None:
         self.name = _checked(name)
         self._network = network
-        self._on_payload = on_payload
-        self._on_peer = on_peer
-        self._clock = clock or LoopClock()
+        self._handlers = _Handlers(on_payload, on_peer, on_failed)
         self._rng = rng or SystemRng()
-        self._jitter = self._rng.generator()
-        self._timings = timings or LinkTimings()
+        clock = clock or LoopClock()
+        self._context = LinkContext(clock, self._rng.generator(), timings or LinkTimings(), LimitedWarnings(clock))
         self._limits = limits
-        self._on_failed = on_failed
-        self.incarnation = int.from_bytes(self._rng.token_bytes(8), "big") or 1
+        self.incarnation = self._new_incarnation()
         self._group = asyncio.TaskGroup()
         self._links: dict[str, Link] = {}
         self._opened: set[str] = set()
         self._listener: Listener | None = None
-        within_s = self._timings.connect_s
-        self._limited_warnings = LimitedWarnings(self._clock)
-        self._pending = PendingConnections(name, self._group, within_s, self._assign, on_pulse, self._limited_warnings)
+        self._pending = PendingConnections(name, self._group, self._context, self._assign, on_pulse)
 
     async def listen(self, address: str) -> str:
         """Listen at an address, which is returned with its real port. NetworkError if it is taken."""
@@ -108,12 +109,9 @@ class Links:
         setup = LinkSetup(
             sequence=sequence,
             dial=None if address is None else partial(self._network.connect, address),
-            clock=self._clock,
-            jitter=self._jitter,
-            timings=self._timings,
-            on_payload=partial(self._on_payload, peer),
-            on_peer=partial(self._on_peer, peer),
-            limited_warnings=self._limited_warnings,
+            context=self._context,
+            on_payload=partial(self._handlers.on_payload, peer),
+            on_peer=partial(self._handlers.on_peer, peer),
             role=role,
         )
         link = self._links[peer] = Link(peer, setup)
@@ -130,6 +128,9 @@ class Links:
         if peer not in self._opened:
             self._opened.add(peer)
             return self.incarnation
+        return self._new_incarnation()
+
+    def _new_incarnation(self) -> int:
         return int.from_bytes(self._rng.token_bytes(8), "big") or 1
 
     async def __aenter__(self) -> Self:
@@ -159,18 +160,19 @@ class Links:
             link.abort()
 
     async def _run(self, link: Link) -> None:
+        on_failed = self._handlers.on_failed
         failure: Exception | None = None
         try:
             await link.run()
         except Exception as error:
-            if self._on_failed is None:
+            if on_failed is None:
                 raise
             failure = _first(error)
         finally:
             if self._links.get(link.peer) is link:
                 del self._links[link.peer]  # another one may be opened now
-        if failure is not None and self._on_failed is not None:
-            self._on_failed(link.peer, failure)
+        if failure is not None and on_failed is not None:
+            on_failed(link.peer, failure)
 
     def _assign(self, name: str, connection: Connection, hello: bytes) -> bool:
         link = self._links.get(name)
@@ -181,11 +183,10 @@ class Links:
 
 
 def _first(error: Exception) -> Exception:
-    """The first of several errors at once: a link has two asyncio tasks."""
-    found: BaseException = error
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found if isinstance(found, Exception) else error
+    """The first of several errors at once: a link has three asyncio tasks."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
 
 
 def _checked(name: str) -> str:

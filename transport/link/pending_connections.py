@@ -2,7 +2,7 @@
 
     accept ─► first frame ─┬─ HELLO of a peer that is expected to dial ─► its link
                            ├─ PULSE ─► on_pulse, for each PULSE until the connection ends
-                           ╰─ any other frame, or none within `within_s` ─► closed
+                           ╰─ any other frame, or none within `connect_s` ─► closed
 
 1. The first HELLO of a connection contains the peer's name. On an authenticated connection it must be the name that was
    authenticated. At most MAX_PENDING connections are here at a time.
@@ -20,9 +20,9 @@ from typing import Final
 
 from ..errors import ConnectionLostError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.limited_warnings import LimitedWarnings
 from ..net.network import Connection
 from .headers import LinkFrame, LinkHello, LinkPulse, decode
+from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 
@@ -36,25 +36,22 @@ class PendingConnections:
         self,
         name: str,
         group: asyncio.TaskGroup,
-        within_s: float,
+        context: LinkContext,
         assign: Callable[[str, Connection, bytes], bool],
         on_pulse: Callable[[str, int], None],
-        limited_warnings: LimitedWarnings,
     ) -> None:
         self._name = name
         self._group = group
-        self._within_s = within_s
+        self._within_s = context.timings.connect_s
+        self._warn = context.warnings.warn
         self._assign = assign
         self._on_pulse = on_pulse
-        self._limited_warnings = limited_warnings
         self._pending: dict[Connection, None] = {}
 
     def accept(self, connection: Connection) -> None:
         """Take an incoming connection."""
         if len(self._pending) >= MAX_PENDING:
-            self._limited_warnings.warn(
-                "%s: too many connections without a HELLO: %s is closed", self._name, connection.peer
-            )
+            self._warn("%s: too many connections without a HELLO: %s is closed", self._name, connection.peer)
             connection.close()
             return
         self._pending[connection] = None
@@ -81,12 +78,12 @@ class PendingConnections:
             check_identity(connection.identity, name)
             assigned = self._assign(name, connection, frame)
             if not assigned:
-                self._limited_warnings.warn("%s: no link here is dialled by %.140r", self._name, name)
+                self._warn("%s: no link here is dialled by %.140r", self._name, name)
         except ProtocolError as error:
-            self._limited_warnings.warn("%s: %s is refused: %s", self._name, connection.peer, error)
+            self._warn("%s: %s is refused: %s", self._name, connection.peer, error)
         except (NetworkError, TimeoutError) as error:
             text = "%s: %s has sent no HELLO: %r"
-            self._limited_warnings.warn(text, self._name, connection.peer, error, level=logging.INFO)
+            self._warn(text, self._name, connection.peer, error, level=logging.INFO)
         finally:
             self._pending.pop(connection, None)
             if not assigned:

@@ -297,10 +297,11 @@ class LinkSequence:
         handshake = self._handshake
         if handshake.hello_due or handshake.refusal is not None:
             return handshake.next_frame(self._expected)
-        epoch, send = self._send_epoch, self._send
+        epoch, send, source = self._send_epoch, self._send, self._source
         if epoch == _NO_EPOCH or handshake.superseded:
             return None
-        if send.cursor < len(send.frames) or self._add_frame():
+        has_more = self._splitter.open or not (source is None or source.is_empty)
+        if send.cursor < len(send.frames) or (has_more and self._add_frame()):
             self.ack_due = False  # each DATA carries an ack
             number, payload, asks = send.next()
             if isinstance(payload, PayloadPart):

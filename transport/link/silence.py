@@ -12,11 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ...runtime import Clock
 from ..errors import ConnectionLostError
 from ..net.network import Connection
 from .sequence import LinkSequence
-from .timings import LinkTimings
+from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 
@@ -27,15 +26,15 @@ _LEAST_WAIT_S = 0.001
 class SilenceCheck:
     """For one link, over all its connections. The reader sets `received_s`, the writer `sent`."""
 
-    def __init__(self, peer: str, sequence: LinkSequence, timings: LinkTimings, clock: Clock) -> None:
+    def __init__(self, peer: str, sequence: LinkSequence, context: LinkContext) -> None:
         self.received_s = 0.0
         """When the last frame arrived."""
         self.sent = False
         """Was a frame sent since the last check?"""
         self._peer = peer
         self._sequence = sequence
-        self._timings = timings
-        self._clock = clock
+        self._timings = context.timings
+        self._clock = context.clock
         self._warned_slow = False
 
     async def run(self, connection: Connection, wakeup: asyncio.Event) -> None:

@@ -1,10 +1,12 @@
-"""LinkTimings: the times of a link."""
+"""LinkContext: what all links of a process share, with LinkTimings, the times of a link."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
-from ...runtime import LIVENESS
+from ...runtime import LIVENESS, Clock
+from ..net.limited_warnings import LimitedWarnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +25,13 @@ class LinkTimings:
             raise ValueError(f"0 < heartbeat_s < dead_s, or every silence ends the connection: {self}")
         if not 0 < self.first_retry_s <= self.max_retry_s or self.connect_s <= 0 or self.drain_s < 0:
             raise ValueError(f"0 < first_retry_s <= max_retry_s, 0 < connect_s, 0 <= drain_s: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkContext:
+    """What all links of a process share. `warnings`: those that peers can cause."""
+
+    clock: Clock
+    jitter: random.Random
+    timings: LinkTimings
+    warnings: LimitedWarnings

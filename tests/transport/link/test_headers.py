@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import LinkSequence, ProtocolError
-from aiostorm.transport.link.headers import VERSION, LinkAck, LinkData, LinkHello, LinkRefused, decode, epoch_of
+from aiostorm.transport.link.headers import (
+    VERSION,
+    LinkAck,
+    LinkData,
+    LinkFrame,
+    LinkHello,
+    LinkPulse,
+    LinkRefused,
+    decode,
+    epoch_of,
+)
 from aiostorm.transport.link.parts import Lane, PayloadPart
 
 longs = st.integers(0, 2**64 - 1)
@@ -26,23 +36,25 @@ frames = st.one_of(
     ),
     st.builds(LinkAck, longs, longs, st.booleans()),
     st.builds(LinkRefused, longs, longs),
+    st.builds(LinkPulse, longs, st.text("abc-9", min_size=1, max_size=20)),
 )
 
 
 @given(frame=frames)
-def test_a_frame_is_decoded_as_it_was_encoded(frame: LinkHello | LinkData | LinkAck | LinkRefused) -> None:
+def test_a_frame_is_decoded_as_it_was_encoded(frame: LinkFrame) -> None:
     assert decode(frame.encode()) == frame
 
 
 @given(frame=frames, cut=st.integers(1, 40), more=st.binary(max_size=3))
-def test_a_part_of_a_frame_is_none(frame: LinkHello | LinkData | LinkAck | LinkRefused, cut: int, more: bytes) -> None:
+def test_a_part_of_a_frame_is_none(frame: LinkFrame, cut: int, more: bytes) -> None:
     encoded = frame.encode()
     for damaged in (encoded[:-cut], encoded + more):
         try:
             decoded = decode(damaged)
         except ProtocolError:
             continue
-        assert isinstance(decoded, LinkHello | LinkData) or damaged == encoded, "what has no payload has one length"
+        variable = isinstance(decoded, LinkHello | LinkData | LinkPulse)
+        assert variable or damaged == encoded, "what has no payload has one length"
 
 
 @given(noise=st.binary(max_size=60))
@@ -54,6 +66,13 @@ def test_noise_is_an_error_or_a_frame_and_nothing_else(noise: bytes) -> None:
     except ProtocolError:
         return
     assert list(received) == []
+
+
+def test_a_pulse_is_refused_on_the_connection_of_a_link() -> None:
+    end = LinkSequence(1)
+    end.connect()
+    with pytest.raises(ProtocolError, match="LinkPulse on the connection of a link"):
+        end.receive(LinkPulse(7, "worker-2").encode(), 0.0)
 
 
 def test_another_version_is_distinguished_from_noise() -> None:

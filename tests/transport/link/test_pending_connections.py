@@ -20,7 +20,7 @@ from aiostorm.transport import (
     Network,
     Secret,
 )
-from aiostorm.transport.link.headers import VERSION, LinkHello
+from aiostorm.transport.link.headers import VERSION, LinkAck, LinkHello
 
 from ..parts import MemoryNetwork, SeededRng
 
@@ -75,7 +75,11 @@ async def test_a_pulse_needs_the_authenticated_name(name: str, sim_clock: SimClo
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", bytes([VERSION, 5]), LinkPulse(1, "").encode(), LinkPulse(1, "n" * 5000).encode(), b"\x01\x05"]
+    "frame",
+    [
+        *(b"", bytes([VERSION, 5]), b"\x01\x05", LinkAck(1, 1).encode()),
+        *(LinkPulse(1, "").encode(), LinkPulse(1, "n" * 5000).encode()),
+    ],
 )
 async def test_a_connection_with_another_frame_than_a_pulse_is_closed(frame: bytes, sim_clock: SimClock) -> None:
     memory, received = MemoryNetwork(), []  # type: ignore[var-annotated]
