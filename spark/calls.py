@@ -40,10 +40,25 @@ class SparkCalls:
         self._lock = threading.Lock()
         self._busy = 0  # calls that wait or run, cancelled or not
         self._closed = False
+        self._open: set[asyncio.Future[Any]] = set()
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function in a thread. Returns or raises what it does."""
-        return await self.begin(function, *arguments)
+        return await self.result(self.begin(function, *arguments))
+
+    async def result(self, call: asyncio.Future[T]) -> T:
+        """Wait for a call that was begun. If the caller is cancelled, the call goes on."""
+        try:
+            await asyncio.wait((call,))
+        except asyncio.CancelledError:
+            call.add_done_callback(log_error)
+            raise
+        return call.result()
+
+    async def ended(self) -> None:
+        """Wait until no call is under way."""
+        while self._open:
+            await asyncio.wait(self._open)
 
     def begin(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Like `run`, without waiting: returns a future."""
@@ -51,6 +66,8 @@ class SparkCalls:
             raise RuntimeError("these threads have ended")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
         with self._lock:
             self._busy += 1
             if self._busy > len(self._threads) < self._most:

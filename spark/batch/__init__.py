@@ -1,9 +1,13 @@
 """A DataFrame as a stream of Arrow chunks, each a message that is acked, replayed and remembered.
 
-spout.py is what users declare, options.py how it reads; run.py is what an open spout does. source.py opens what is
-read, data_identity.py says which data that is. openers.py and feed.py bring partitions (readers.py, read_order.py),
-fetched by the driver (fetching.py) or pushed by executors (pushing.py runs there, push_server.py here), as chunks
-(chunking.py).
+    SparkBatchSpout ─► BatchRun ─► Reading ─► Way (fetch | push) ─► readers in threads ─► chunks
+                          └► BatchProgress      └► Partitions: which chunk is done, and which comes next
+
+spout.py is what users declare, options.py how it reads; run.py is what an open spout does, reading.py its loop: read
+all, again after an error. source.py opens what is read, data_identity.py says which data that is. way_factory.py
+chooses a way: ways.py fetches partitions through the driver (fetching.py, readers.py), push_way.py receives them from
+executors (pushing.py runs there, push_server.py here), as chunks (chunking.py), as far as there is capacity
+(capacity.py).
 partitions.py (pure, on runs.py) knows what is done; progress.py keeps it; samples.py checks that a restart sees the
 same data.
 """
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from .chunking import Chunker
     from .fetching import Fetched, Fetching, TooLargeError, cancel, checkpointed, planned
     from .group_size import GroupSize
-    from .readers import End, FetchedReader, Piece, piece_of
+    from .readers import End, FetchedReader, Piece, PieceBatches, WholeBatches
     from .source import takes_session
     from .spout import SparkBatchSpout
 
@@ -29,11 +33,12 @@ __all__ = [
     "Fetching",
     "GroupSize",
     "Piece",
+    "PieceBatches",
     "SparkBatchSpout",
     "TooLargeError",
+    "WholeBatches",
     "cancel",
     "checkpointed",
-    "piece_of",
     "planned",
     "takes_session",
 ]
@@ -42,7 +47,7 @@ _LATER = {
     "chunking": "Chunker",
     "fetching": "Fetched Fetching TooLargeError cancel checkpointed planned",
     "group_size": "GroupSize",
-    "readers": "End FetchedReader Piece piece_of",
+    "readers": "End FetchedReader Piece PieceBatches WholeBatches",
     "source": "takes_session",
     "spout": "SparkBatchSpout",
 }

@@ -130,6 +130,25 @@ class SavedProgress(NamedTuple):
     samples: dict[int, int]
 
 
+@dataclass(slots=True)
+class _Record:
+    """What a task saves besides the partitions that it has begun.
+
+    `kept`: partitions of its last run that are of other tasks now. `finished`, `rows`, `samples`: finished by it.
+    """
+
+    kept: dict[int, PartitionState]
+    finished: Runs
+    rows: int
+    samples: dict[int, int]
+
+    def finish(self, partition: int, begun: PartitionState) -> None:
+        """All chunks of a partition are acked."""
+        self.finished.add(partition)
+        self.rows += begun.rows
+        self.samples[partition] = begun.first
+
+
 class Partitions:
     """The partitions of one task. `known`: the saved progress of all tasks; `own`: that of this task.
 
@@ -163,10 +182,8 @@ class Partitions:
         self.done = self.total - len(self._unread)
         self.rows = sum(b.rows for b in self._begun.values())
         """The acked rows of these partitions, without those finished before."""
-        self._kept = {p: b for p, b in own.begun.items() if p not in mine}  # other tasks may not have read them yet
-        self._finished = own.finished.copy()
-        self._finished_rows = own.rows
-        self._samples = dict(own.samples)
+        kept = {p: b for p, b in own.begun.items() if p not in mine}  # other tasks may not have read them yet
+        self._saved = _Record(kept, own.finished.copy(), own.rows, dict(own.samples))
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -286,20 +303,21 @@ class Partitions:
     @property
     def samples(self) -> dict[int, int]:
         """The samples of the partitions that this task has finished."""
-        return dict(self._samples)
+        return dict(self._saved.samples)
 
     def state(self, *, samples: bool = True) -> dict[str, Any]:
         """The progress of this task as plain data, for JSON."""
-        begun = {str(p): _shown(b) for p, b in sorted((self._kept | self._begun).items())}
-        sampled = {str(p): f"{digest:016x}" for p, digest in self._samples.items()} if samples else {}
-        return {"finished": str(self._finished), "rows": self._finished_rows, "begun": begun, "samples": sampled}
+        saved = self._saved
+        begun = {str(p): _shown(b) for p, b in sorted((saved.kept | self._begun).items())}
+        sampled = {str(p): f"{digest:016x}" for p, digest in saved.samples.items()} if samples else {}
+        return {"finished": str(saved.finished), "rows": saved.rows, "begun": begun, "samples": sampled}
 
     def _find(self, partition: int) -> None:
         """Add a partition of this task that was not known yet."""
         if self._share is None:
             return
         index, tasks = self._share
-        known = partition in self._unread or partition in self._begun or partition in self._finished
+        known = partition in self._unread or partition in self._begun or partition in self._saved.finished
         if partition % tasks == index and not known:
             self._unread.add(partition)
             self._ready.append(partition)
@@ -320,9 +338,7 @@ class Partitions:
         self._unsettled -= 1
         if begun.is_finished:
             self.done += 1
-            self._finished.add(partition)
-            self._finished_rows += begun.rows
-            self._samples[partition] = begun.first
+            self._saved.finish(partition, begun)
             del self._begun[partition]
 
 

@@ -14,16 +14,27 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ...runtime import DirectoryStore, StoreError
+from ...runtime import DirectoryStore, LoopClock, StoreError
 from ..calls import SparkCalls
 from ..errors import SparkSourceError
 from .partitions import SavedProgress, merged
 
+SAVE_S: Final = 1.0
+"""The interval in which the progress is saved."""
+
 _BLOB: Final = "progress"
 _VERSION: Final = 2
 _MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class Earlier(NamedTuple):
+    """What earlier runs have done: partitions of this task, rows that this task reports, a note for the user."""
+
+    partitions: int = 0
+    rows: int = 0
+    note: str = ""
 
 
 class BatchProgress:
@@ -36,8 +47,11 @@ class BatchProgress:
         self._own = f"task-{index}"
         self._store = DirectoryStore(self._folder / self._own, max_bytes=_MAX_BYTES)
         self._written = b""
+        self._changed = False
+        self._saved_s = LoopClock().monotonic()
         self.saved_at = ""
         """When an earlier run last saved its progress; empty if there was none."""
+        self.earlier = Earlier()
 
     async def open(self) -> tuple[SavedProgress, SavedProgress]:
         """The progress of all tasks, and of this one. SparkSourceError if it is of another source, or in use."""
@@ -57,8 +71,17 @@ class BatchProgress:
         mine = [self._checked(self._own, own)] if own is not None else []
         return self._joined([state for name, state in states.items() if name != self._own] + mine), self._joined(mine)
 
+    def changed(self) -> None:
+        """There is something to save."""
+        self._changed = True
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether to save now."""
+        return self._changed and now_s - self._saved_s >= SAVE_S
+
     async def save(self, state: Mapping[str, Any]) -> None:
         """Save the state: it is durable when this returns."""
+        self._changed, self._saved_s = False, LoopClock().monotonic()
         data = json.dumps({**self._header, **state}).encode()
         if data != self._written:
             await self._store.write(_BLOB, data)

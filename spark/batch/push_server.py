@@ -1,12 +1,12 @@
 """Push server: receives partitions from executors, for one task of a batch spout; pushing.py has the protocol.
 
-    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedReader.read ─► feed
+    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedReader: answer, read …, confirm
                                          wait here          `ahead` at a time; the others wait in the backlog
 
 1. A client without the token is disconnected before anything else is read; each server has a new token.
 2. It listens on loopback, or with TLS.
 3. Sizes are checked before anything is allocated.
-4. Everything here blocks, except `next`, `opened` and `ended`.
+4. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from typing import Any, Final
 from ...transport import TlsFiles
 from ..errors import SparkSourceError
 from ..needs import require
-from .partitions import Partitions
 from .pushing import (
     ANSWER,
-    BUSY,
     CHUNK,
     CHUNK_BYTES,
     LEFT_OUT,
@@ -36,12 +34,11 @@ from .pushing import (
     NOT_WANTED,
     PROOF,
     PROOF_BYTES,
-    WANTED,
     proof,
     pusher,
     received,
 )
-from .readers import End, PartitionReader, Piece
+from .readers import End, Piece
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -114,6 +111,16 @@ class PushServer:
                 self._checked(sock)[0].sendall(struct.pack(ANSWER, NOT_WANTED, 0))
         return self.error
 
+    def during(self, job: Callable[[PushServer], Sequence[int]]) -> Sequence[int]:
+        """Run the job, and accept no more executors after it. Returns or raises what it does."""
+        try:
+            return job(self)
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self.close()
+
     @property
     def is_closed(self) -> bool:
         """Whether the server is closed."""
@@ -137,136 +144,51 @@ class PushServer:
 
 
 class PushedReader:
-    """Reads a partition that an executor sends. `answer` is set before the first read."""
+    """Reads a partition that an executor sends. Nothing comes before `answer`; `confirm` after its end."""
 
     def __init__(self, sock: Any, partition: int, schema: Any) -> None:
         self.partition = partition
-        self.size_bytes = 0
-        self.answer: tuple[int, str] | None = (NOT_WANTED, "")
-        self.whole = False
+        self.is_whole = False
         """Whether the executor's input was complete. Known at the end."""
         self._sock = sock
         self._schema = schema
+        self._answered = False
         self._arrow = require("pyarrow")
 
+    def answer(self, answer: int, skipped: str = "") -> None:
+        """Tell the executor whether the partition is wanted; `skipped`: the runs of chunks that it leaves out."""
+        self._answered = True
+        self._sock.sendall(struct.pack(ANSWER, answer, len(skipped)) + skipped.encode("ascii"))
+
     def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        if self.answer is not None:
-            (answer, runs), self.answer = self.answer, None
-            self._sock.sendall(struct.pack(ANSWER, answer, len(runs)) + runs.encode("ascii"))
-            if answer != WANTED:
-                self.close()
-                return [], False
-        item = self._next()  # one at a time: do not wait for the next chunk while others are unread
-        if isinstance(item, End):
-            self._sock.sendall(b"\1")
-            self.close()
+        """Read the next chunk, or the end. One at a time: the next chunk may take long."""
+        item = self._next()
         return [item], isinstance(item, Piece)
+
+    def confirm(self) -> None:
+        """The end of the partition is recorded: the executor's task may end."""
+        self._sock.sendall(b"\1")
 
     def close(self) -> None:
         """Close the connection. An executor that waits for the answer is refused."""
         with contextlib.suppress(OSError):
-            if self.answer is not None:
-                self._sock.sendall(struct.pack(ANSWER, NOT_WANTED, 0))
+            if not self._answered:
+                self.answer(NOT_WANTED)
             self._sock.shutdown(socket.SHUT_RDWR)  # a waiting read in another thread ends
         self._sock.close()
 
     def _next(self) -> Piece | End:
         number, rows, digest, size = struct.unpack(CHUNK, received(self._sock, CHUNK_BYTES))
         if number < 0:
-            self.whole = bool(digest)
+            self.is_whole = bool(digest)
             return End(self.partition)
         if size == LEFT_OUT:
             return Piece(self.partition, number, digest, rows, None)
         if not 0 <= size <= MAX_CHUNK_BYTES:
             raise SparkSourceError(f"a chunk of {size:,} bytes came, {MAX_CHUNK_BYTES:,} is the most: lower chunk_rows")
         body = received(self._sock, size)
-        self.size_bytes += size
         batch = self._arrow.ipc.read_record_batch(self._arrow.py_buffer(body), self._schema)
         return Piece(self.partition, number, digest, batch.num_rows, batch)
-
-
-class UnconfirmedReader(PushedReader):
-    """A partition that is only complete when the job has ended well, unless the executor says so: calls `over`."""
-
-    def __init__(self, sock: Any, partition: int, schema: Any, over: Callable[[int], None]) -> None:
-        super().__init__(sock, partition, schema)
-        self._over = over
-
-    def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        items, more = super().read(most)
-        if items and isinstance(items[0], End) and not self.whole:
-            self._over(self.partition)
-            return [], False
-        return items, more
-
-
-class PushOpener:
-    """Opens partitions that executors push. `job` runs the job (blocking; returns the partitions), `cancel` ends it.
-
-    `certain`: a partition that was read to its end is complete. (The input of a `mapInArrow` function may end too
-    early: PySpark does not report the failure of an earlier step.) Else partitions end when the job has ended well.
-    """
-
-    def __init__(
-        self,
-        machine: Partitions,
-        server: PushServer,
-        schema: Any,
-        *,
-        readers: int,
-        job: Callable[[PushServer], Sequence[int]],
-        cancel: Callable[[], None],
-        certain: bool = True,
-    ) -> None:
-        self._certain = certain
-        self._over: list[int] = []
-        self._ran: Sequence[int] = ()
-        self.readers = readers
-        self._machine = machine
-        self._server = server
-        self._schema = schema
-        self._job = job
-        self._cancel = cancel
-
-    def main(self) -> Callable[[], None] | None:
-        return self._run
-
-    def next(self) -> Callable[[], PartitionReader] | None:
-        return None if self._server.is_closed else self._accepted
-
-    def opened(self, reader: Any) -> bool:
-        """Refuse a partition of another task, or one that is done."""
-        if self._machine.claim(reader.partition):
-            reader.answer = (WANTED, self._machine.acked_of(reader.partition))
-        else:
-            reader.answer = (BUSY if self._machine.is_claimed(reader.partition) else NOT_WANTED, "")
-        return True
-
-    def confirmed(self) -> Sequence[int]:
-        self._machine.ran(self._ran)
-        return self._over
-
-    def ended(self, reader: PartitionReader) -> None:
-        """Nothing: other executors may still connect, and are refused."""
-
-    def cancel(self) -> None:
-        self._server.close()
-        self._cancel()
-
-    def _run(self) -> None:
-        try:
-            self._ran = self._job(self._server)
-        except BaseException as error:
-            self._server.error = error
-            raise
-        finally:
-            self._server.close()  # no more executors
-
-    def _accepted(self) -> PartitionReader:
-        sock, partition = self._server.accept()
-        if self._certain:
-            return PushedReader(sock, partition, self._schema)
-        return UnconfirmedReader(sock, partition, self._schema, self._over.append)
 
 
 def by_value() -> None:

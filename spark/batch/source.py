@@ -101,6 +101,18 @@ class BatchSource:
             return f"sql: {self.sql}"
         return "a DataFrame" if self.path is None else f"{self.format}: {self.path}"
 
+    def header(self, opened: OpenedSource, title: str) -> dict[str, Any]:
+        """What must be the same in each run with one progress folder, and when the source is opened again."""
+        return {
+            "source": self.identity,
+            "name": title,
+            "plan": opened.data.plan,
+            "data": opened.data.text,
+            "columns": [f"{field.name} {field.type}" for field in opened.schema],
+            "chunk_rows": opened.chunk_rows,
+            "partitions": opened.partitions,
+        }
+
     def known_columns(self) -> list[str]:
         """The columns: as given, of the DataFrame, or as the running session says. SparkSourceError if there is none.
 

@@ -1,8 +1,8 @@
 """SparkBatchSpout: a DataFrame as a stream of Arrow chunks, each a message that is acked, replayed and remembered.
 
-Spark ── partitions, a few at a time ──► feed ──► ready ──► emit_arrow(chunk, (partition, chunk)) ──► acked
-      ▲                                       ▲                 └ failed: the framework emits it again     │
-      └── opened again when it has died ──────┴─────────────────────── progress, saved in a folder ◄──────┘
+Spark ── partitions, a few at a time ──► reading ──► ready ──► emit_arrow(chunk, (partition, chunk)) ──► acked
+      ▲                                     ▲                      └ failed: the framework emits it again     │
+      └── opened again when it has died ────┴──────────────────────────── progress, saved in a folder ◄──────┘
 
 1. All calls of Spark are in threads: `next_tuple` emits a ready chunk, or returns.
 2. At most `max_pending` chunks are in Python: read and not yet acked. The rest waits in Spark.
@@ -128,8 +128,9 @@ class SparkBatchSpout(Spout):
 
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """Open the source, and read the saved progress. SparkSourceError if the user must correct something."""
-        self._run = BatchRun(self._source, self._options, context, collector)
-        await self._run.begin()
+        run = BatchRun(self._source, self._options, context, collector)
+        await run.begin()
+        self._run = run
 
     def next_tuple(self) -> Any:
         """Emit the next chunk, if one is ready."""

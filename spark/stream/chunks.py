@@ -21,11 +21,10 @@ from typing import Any, Final
 
 from ..batch.fetching import Fetching, TooLargeError, cancel, checkpointed, planned
 from ..batch.group_size import GroupSize
-from ..batch.readers import End, FetchedReader, Piece
+from ..batch.readers import End, FetchedReader, Piece, PieceBatches, WholeBatches
 from ..calls import SparkCalls, log_error
 from ..errors import SparkSourceError
 from ..jvm_watch import JvmWatch
-from ..piece_reader import PieceReader
 from ..sessions import activate_session
 from ..types import arrow_schema, row_bytes
 
@@ -108,7 +107,7 @@ class StreamChunks:
     ) -> AsyncGenerator[Piece, None]:
         """Read the remaining chunks, one partition after another."""
         for partition in range(received.partition, fetching.partitions):
-            reader = PieceReader(partition, fetching, jobs, schema, self._chunk_rows)
+            reader = FetchedReader([partition], PieceBatches(fetching, jobs, schema), self._chunk_rows)
             again = received.restart_partition()
             try:
                 more = True
@@ -130,7 +129,7 @@ class StreamChunks:
             finally:
                 reader.close()
 
-    def _read(self, reader: PieceReader, session: Any) -> tuple[list[Piece | End], bool]:
+    def _read(self, reader: FetchedReader, session: Any) -> tuple[list[Piece | End], bool]:
         activate_session(session)
         return reader.read(READ_AT_ONCE)
 
@@ -152,7 +151,7 @@ class StreamChunks:
 
     def _fetched(self, fetching: Fetching, schema: Any, session: Any, group: list[int], jobs: str) -> FetchedReader:
         activate_session(session)
-        return FetchedReader(group, fetching.fetch(group, jobs), schema, self._chunk_rows)
+        return FetchedReader(group, WholeBatches(fetching.fetch(group, jobs), schema), self._chunk_rows)
 
 
 class _ReceivedChunks:

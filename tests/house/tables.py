@@ -26,7 +26,6 @@ MACHINES: Final = (
     "spark/datasource/egress_log.py",
     "spark/sinks/held_writes.py",
     "spark/datasource/ingress_ledger.py",
-    "spark/batch/read_order.py",
     "spark/sinks/row_buffer.py",
     "spark/sinks/parquet_files.py",
     "spark/sinks/parquet_names.py",

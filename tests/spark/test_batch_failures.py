@@ -12,13 +12,9 @@ import pyarrow as pa
 import pytest
 
 from aiostorm import LocalCluster, TopologyFailedError
-from aiostorm.runtime import SystemRng
 from aiostorm.spark import SparkBatchSpout
 from aiostorm.spark.batch.fetching import Fetching, TooLargeError, planned
 from aiostorm.spark.batch.group_size import GROUP_BYTES, MAX_GROUP, GroupSize
-from aiostorm.spark.batch.partitions import Partitions
-from aiostorm.spark.batch.push_server import PushedReader, PushOpener, PushServer
-from aiostorm.spark.batch.pushing import send_partition
 from aiostorm.spark.sessions import brief
 from aiostorm.spark.types import arrow_schema, row_bytes, rows_that_fit
 from tests.spark.conftest import in_thread
@@ -100,28 +96,6 @@ def test_an_error_in_python_is_reported_with_its_exception_and_place() -> None:
         ValueError(f"Job aborted: E: Traceback (most recent call last):\n{frames}KeyError: 3\n\tat a.B\n")
     ) == ('Job aborted: E:; KeyError: 3; File "/jobs.py", line 7, in parse')
     assert brief(ValueError("plain\n\tat a.B(C.scala:1)")) == "plain"
-
-
-def test_a_small_partition_that_is_not_wanted_is_read_to_its_end() -> None:
-    """Else Spark would not use that Python worker again. Of a large one only the first batches are computed."""
-    schema = pa.schema([("id", pa.int64())])
-    server = PushServer("127.0.0.1", None, SystemRng().token_bytes)
-    machine = Partitions(0)  # it wants none
-
-    def answer() -> None:
-        reader = PushedReader(*server.accept(), schema)
-        opener = PushOpener(machine, server, schema, readers=1, job=print, cancel=print)
-        assert opener.opened(reader)
-        assert reader.read(1) == ([], False)
-
-    for batches, left in ((1, 0), (9, 5)):
-        given = iter([pa.record_batch([[1]], schema=schema)] * batches)
-        answering = threading.Thread(target=answer)
-        answering.start()
-        assert send_partition(given, 0, server.address, server._token, None, schema.serialize().to_pybytes(), 10) == 0
-        answering.join()
-        assert len(list(given)) == left
-    server.close()
 
 
 def test_the_error_of_too_large_partitions_names_them(spark: Any) -> None:

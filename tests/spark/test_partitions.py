@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.spark.batch.partitions import Partitions, ReplayError, SavedProgress, merged
-from aiostorm.spark.batch.read_order import ReadOrder
 from aiostorm.spark.batch.runs import Runs
 
 
@@ -304,35 +303,3 @@ def test_runs_are_a_set(pairs: list[tuple[int, int]]) -> None:
 def test_runs_that_are_none_are_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"runs|from"):
         Runs.parsed(text)
-
-
-@given(st.data(), st.booleans(), st.integers(1, 4))
-def test_loads_are_read_in_the_order_in_which_they_were_begun_or_as_they_come(
-    data: st.DataObject, in_order: bool, ahead: int
-) -> None:
-    order = ReadOrder[str](in_order=in_order)
-    coming: list[int] = []
-    came: list[str] = []
-    read: list[str] = []
-    for _ in range(data.draw(st.integers(0, 40))):
-        if order.in_progress < ahead:
-            coming.append(order.begin())
-        if coming and data.draw(st.booleans()):
-            ticket = coming.pop(data.draw(st.integers(0, len(coming) - 1)))
-            if data.draw(st.integers(0, 4)):
-                came.append(f"{ticket:03}")
-                order.opened(ticket, f"{ticket:03}")
-            else:
-                order.failed(ticket)
-        readable = order.readable(1)
-        assert len(readable) <= 1
-        if readable and data.draw(st.booleans()):
-            read.append(readable[0])
-            order.ended(readable[0])
-    for ticket in coming:
-        order.failed(ticket)
-    while readable := order.readable(1):  # nothing is forgotten
-        read += readable
-        order.ended(readable[0])
-    assert (order.in_progress, order.open_readers) == (0, [])
-    assert read == (sorted(came) if in_order else came)
