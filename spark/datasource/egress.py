@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -27,8 +26,9 @@ from ..errors import SparkSourceError
 from ..sinks.parquet_files import identity_of
 from . import messages, schemas
 from .chunks import batch_of, cut, empty_of
-from .egress_log import ChunkInfo, EgressLog
+from .egress_log import ChunkInfo
 from .egress_store import ChunkStore, DirectoryChunkStore, MemoryChunkStore
+from .kept_chunks import KeptChunks, LogLimits
 from .server import ClientConnection, DataServer, ServerSettings
 
 CONSUMER: Final = "spark"
@@ -69,43 +69,23 @@ class SparkEgressBolt(BasicBolt):
         self._schema = schema
         self._settings = ServerSettings(listen, endpoints, credentials)
         self._directory = None if directory is None else os.fspath(directory)
-        self._keep = keep_rows, keep_bytes
-        self._forgets = when_full == "forget"
-        self._consumers = tuple(consumers)
+        self._limits = LogLimits(tuple(consumers), keep_rows, keep_bytes, forgets=when_full == "forget")
         self._shape = b""
         self._server: DataServer | None = None
-        self._store: ChunkStore | None = None
-        self._log: EgressLog
+        self._kept: KeptChunks | None = None
 
     async def prepare(self, context: Any) -> None:
         """Open the log, and listen."""
-        self._component = context.component
-        self._task, self._tasks = context.task_index, context.parallelism
-        self._freed = asyncio.Event()
-        self._trimming = asyncio.Lock()
         store: ChunkStore = MemoryChunkStore()
         if self._directory is not None:
-            store = DirectoryChunkStore(os.path.join(self._directory, f"{self._component}-{self._task}"))
-        self._store = store
-        found = await store.open()
-        max_rows, max_bytes = self._keep
-        self._log = EgressLog(
-            found.log,
-            self._consumers,
-            max_rows=max_rows,
-            max_bytes=max_bytes,
-            forgets=self._forgets,
-            first=found.first,
-            sizes=found.sizes,
-            committed=found.committed,
-        )
+            store = DirectoryChunkStore(os.path.join(self._directory, f"{context.component}-{context.task_index}"))
+        self._kept = kept = KeptChunks(store, self._limits)
+        first = await kept.open()
         if self._schema is not None:
             self._shape = empty_of(self._schema)
-        elif found.sizes:
-            self._set_schema(batch_of(await store.read(found.first)).schema)
-        self._server = DataServer(
-            self._settings, messages.ROLE_EGRESS, self._component, self._task, self._tasks, self._serve
-        )
+        elif first is not None:
+            self._set_schema(batch_of(first).schema)
+        self._server = DataServer(self._settings, messages.ROLE_EGRESS, context, self._serve)
         await self._server.open()
 
     async def execute_arrow(self, batch: Any, collector: Any) -> None:
@@ -115,83 +95,46 @@ class SparkEgressBolt(BasicBolt):
         fitted = schemas.cast(batch, self._schema)
         name = _name_of(batch, fitted)
         for at, (part, data) in enumerate(cut(fitted)):
-            if name is not None and self._log.has(f"{name}/{at}"):
-                continue
-            size = ChunkInfo(part.num_rows, len(data), "" if name is None else f"{name}/{at}")
-            while not self._log.has_capacity(size):
-                self._freed.clear()
-                await self._freed.wait()
-            if size.name and self._log.has(size.name):  # it arrived twice, and was kept meanwhile
-                continue
-            await self._open_store.add(self._log.end, size, data)
-            self._log.add(size)
-            if self._forgets:
-                await self._trim()
+            await self._chunks.add(ChunkInfo(part.num_rows, len(data), "" if name is None else f"{name}/{at}"), data)
 
     async def cleanup(self) -> None:
         """Stop listening."""
         if self._server is not None:
             await self._server.close()
-        if self._store is not None:
-            await self._store.close()
+        if self._kept is not None:
+            await self._kept.close()
 
     # -- a reader's connection ---------------------------------------------------------------------------------------
 
     async def _serve(self, client: ClientConnection, hello: messages.ClientHello) -> None:
-        client.send(messages.ServerWelcome(messages.VERSION, self._component, self._task, self._tasks, self._shape))
+        chunks = self._chunks
+        client.welcome(self._shape)
         while True:
             message = await client.message()
-            if isinstance(message, messages.LogQuery):
-                client.send(await self._query(message))
-            elif isinstance(message, messages.FetchChunks):
-                self._check_offsets("", message.log, message.begin, message.end)
-                for at in range(message.begin, message.end):
-                    data = await self._read(at)
-                    await client.send_chunk(messages.ChunkHeader(at, len(data)), data)
-            elif isinstance(message, messages.Trim):
-                self._check_offsets(message.consumer, message.log, max(message.end, self._log.first))
-                await self._committed(message.consumer, message.end)
-                client.send(messages.Done(0))
-            else:
-                raise ProtocolError(f"a {type(message).__name__} came from a reader")
-
-    async def _query(self, query: messages.LogQuery) -> messages.LogState:
-        log = self._log
-        begin = query.begin if query.begin >= 0 else max(log.first, log.committed.get(query.consumer, log.first))
-        self._check_offsets(query.consumer, query.log, begin)
-        if query.done:
-            await self._committed(query.consumer, begin)
-        upto = log.upto(begin, query.max_rows, query.max_bytes)
-        return messages.LogState(log.log, log.first, begin, upto, log.end)
-
-    async def _read(self, at: int) -> bytes:
-        try:
-            return await self._open_store.read(at)
-        except KeyError as error:
-            raise SparkSourceError(self._log.problem("", "", at) or f"chunk {at} is not there") from error
-
-    async def _committed(self, consumer: str, end: int) -> None:
-        if self._log.trim(consumer, end):
-            await self._trim()
-            self._freed.set()
-
-    async def _trim(self) -> None:
-        async with self._trimming:
-            await self._open_store.trim(self._log.first, dict(self._log.committed))
-
-    def _check_offsets(self, consumer: str, log: str, begin: int, end: int | None = None) -> None:
-        wrong = self._log.problem(consumer, log, begin, end)
-        if wrong is not None:
-            raise SparkSourceError(f"{self._component}: {wrong}")
+            try:
+                if isinstance(message, messages.LogQuery):
+                    client.send(await chunks.query(message))
+                elif isinstance(message, messages.FetchChunks):
+                    chunks.check("", message.log, message.begin, message.end)
+                    for at in range(message.begin, message.end):
+                        data = await chunks.read(at)
+                        await client.send_chunk(messages.ChunkHeader(at, len(data)), data)
+                elif isinstance(message, messages.Trim):
+                    await chunks.commit(message)
+                    client.send(messages.Done(0))
+                else:
+                    raise ProtocolError(f"a {type(message).__name__} came from a reader")
+            except SparkSourceError as error:
+                raise SparkSourceError(f"{client.component}: {error}") from error
 
     def _set_schema(self, schema: Any) -> None:
         self._schema = schema.remove_metadata()
         self._shape = empty_of(self._schema)
 
     @property
-    def _open_store(self) -> ChunkStore:
-        assert self._store is not None  # noqa: S101 - it is prepared
-        return self._store
+    def _chunks(self) -> KeptChunks:
+        assert self._kept is not None  # noqa: S101 - it is prepared
+        return self._kept
 
 
 def _name_of(batch: Any, fitted: Any) -> str | None:

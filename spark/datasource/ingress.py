@@ -86,12 +86,7 @@ class SparkIngressSpout(Spout):
     async def open(self, context: Any, collector: Any) -> None:
         """Start to listen."""
         self._collector = collector
-        self._task = context.task_index
-        self._tasks = context.parallelism
-        self._component = context.component
-        self._server = DataServer(
-            self._settings, messages.ROLE_INGRESS, context.component, self._task, self._tasks, self._serve
-        )
+        self._server = DataServer(self._settings, messages.ROLE_INGRESS, context, self._serve)
         await self._server.open()
 
     def next_tuple(self) -> None:
@@ -127,8 +122,8 @@ class SparkIngressSpout(Spout):
         if hello.shape:
             wrong = schemas.problem(self._names, self._schema, batch_of(hello.shape).schema)
             if wrong is not None:
-                raise SparkSourceError(f"{self._component}: {wrong}")
-        client.send(messages.ServerWelcome(messages.VERSION, self._component, self._task, self._tasks, b""))
+                raise SparkSourceError(f"{client.component}: {wrong}")
+        client.welcome()
         writer = _Writer(client)
         try:
             while True:

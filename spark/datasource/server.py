@@ -14,13 +14,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ...runtime import SystemRng
+from ...topology import TopologyContext
 from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
 from ..errors import SparkSourceError
 from . import endpoints as endpoints_
+from .endpoints import Endpoint
 from .messages import (
     ALIVE_S,
     DATA,
@@ -30,6 +32,7 @@ from .messages import (
     ClientHello,
     Message,
     Rejected,
+    ServerWelcome,
     clipped,
     parts_of,
     unpack,
@@ -63,17 +66,28 @@ class ServerSettings:
 class ClientConnection:
     """A connection with an executor, as messages."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, endpoint: Endpoint) -> None:
         self._connection = connection
+        self._endpoint = endpoint
         self.peer = connection.peer
         self.receive = connection.receive
         self.name = ""
         self._in_chunk = False
 
+    @property
+    def component(self) -> str:
+        """The component that it is connected with."""
+        return self._endpoint.component
+
     def send(self, message: Message) -> None:
         """Send a message without waiting. Does nothing if the connection is closed."""
         with suppress(ConnectionLostError):  # the receiving task gets the error
             self._connection.send(packed(message))
+
+    def welcome(self, shape: bytes = b"") -> None:
+        """Answer ClientHello. `shape`: an encoded empty batch of the server's schema, if it is known."""
+        server = self._endpoint
+        self.send(ServerWelcome(VERSION, server.component, server.task, server.tasks, shape))
 
     async def send_chunk(self, chunk: Message, data: bytes) -> None:
         """Send a chunk and its data, without other messages between; waits for capacity. ConnectionLostError."""
@@ -105,16 +119,12 @@ Serve = Callable[[ClientConnection, ClientHello], Awaitable[None]]
 
 
 class DataServer:
-    """Serves one task. `serve` is called with each client after its ClientHello, and sends ServerWelcome."""
+    """Serves one task. `serve` is called with each client after its ClientHello, and calls `welcome`."""
 
-    def __init__(
-        self, settings: ServerSettings, role: str, component: str, index: int, tasks: int, serve: Serve
-    ) -> None:
+    def __init__(self, settings: ServerSettings, role: str, context: TopologyContext, serve: Serve) -> None:
         self._settings = settings
         self._role = role
-        self._component = component
-        self._index = index
-        self._tasks = tasks
+        self._endpoint = Endpoint(context.component, context.task_index, context.parallelism, "")
         self._serve_client = serve
         self._stack = AsyncExitStack()
         self._group = asyncio.TaskGroup()
@@ -122,29 +132,31 @@ class DataServer:
         self._clients: set[ClientConnection] = set()
         self._listener: Listener | None = None
         self._entry: str | None = None
-        self.address = ""
+
+    @property
+    def address(self) -> str:
+        """The address on which it listens; empty before."""
+        return self._endpoint.address
 
     async def open(self) -> None:
         """Listen, and publish the address. NetworkError, ExposedError, CredentialsError, SparkSourceError."""
-        settings = self._settings
+        settings, here = self._settings, self._endpoint
         security = await asyncio.to_thread(endpoints_.server_security, settings.endpoints, settings.credentials)
         async with AsyncExitStack() as stack:
-            name = f"{self._role}-{self._index}-{SystemRng().token_bytes(8).hex()}"
+            name = f"{self._role}-{here.task}-{SystemRng().token_bytes(8).hex()}"
             network = await stack.enter_async_context(
                 open_network(name, security, role=self._role, roles=(ROLE_SPARK,))
             )
             await self._group.__aenter__()
             stack.push_async_callback(self._group.__aexit__, None, None, None)  # the error of listening is not replaced
             stack.callback(self._end)
-            address = settings.address_of(self._index, self._tasks)
-            self._listener = await network.listen(address, self._accept)
-            self.address = self._listener.address
+            self._listener = await network.listen(settings.address_of(here.task, here.tasks), self._accept)
+            self._endpoint = here = replace(here, address=self._listener.address)
             if settings.endpoints is not None:
-                said = endpoints_.Endpoint(self._component, self._index, self._tasks, self.address)
-                self._entry = await asyncio.to_thread(endpoints_.announce, settings.endpoints, said)
+                self._entry = await asyncio.to_thread(endpoints_.announce, settings.endpoints, here)
             self._start_task(self._send_alive(), "alive")
             self._stack = stack.pop_all()
-        log.info("%s: task %d of %d serves Spark at %s", self._component, self._index, self._tasks, self.address)
+        log.info("%s: task %d of %d serves Spark at %s", here.component, here.task, here.tasks, here.address)
 
     async def close(self) -> None:
         """End everything. May be called twice."""
@@ -162,7 +174,7 @@ class DataServer:
             task.cancel()
 
     def _start_task(self, work: Any, name: str) -> None:
-        task = self._group.create_task(work, name=f"{self._component}-{self._index}: {name}")
+        task = self._group.create_task(work, name=f"{self._endpoint.component}-{self._endpoint.task}: {name}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -170,7 +182,7 @@ class DataServer:
         self._start_task(self._serve(connection), f"Spark at {connection.peer}")
 
     async def _serve(self, connection: Connection) -> None:
-        client = ClientConnection(connection)
+        client, component = ClientConnection(connection, self._endpoint), self._endpoint.component
         try:
             async with asyncio.timeout(_HELLO_S):
                 hello = await client.message()
@@ -183,13 +195,13 @@ class DataServer:
                 self._clients.add(client)
                 await self._serve_client(client, hello)
         except ConnectionLostError as error:
-            log.debug("%s: %s %s", self._component, client.name, error)
+            log.debug("%s: %s %s", component, client.name, error)
         except (SparkSourceError, NetworkError, TimeoutError) as error:
             client.send(Rejected(clipped(str(error) or "no ClientHello in time")))
-            log.warning("%s: %s at %s is rejected: %s", self._component, client.name, client.peer, error)
+            log.warning("%s: %s at %s is rejected: %s", component, client.name, client.peer, error)
         except Exception as error:  # a bug: the other connections go on
             client.send(Rejected(clipped(f"the topology failed: {error!r}")))
-            log.exception("%s: the connection with %s at %s failed", self._component, client.name, client.peer)
+            log.exception("%s: the connection with %s at %s failed", component, client.name, client.peer)
         finally:
             self._clients.discard(client)
             client.close()
