@@ -95,7 +95,6 @@ class JvmWatch:
         return work.result()
 
     def close(self) -> None:
-        """End the watch."""
         self._calls.close()
 
     def _remote_sessions(self) -> tuple[Any, ...]:

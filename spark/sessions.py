@@ -245,7 +245,6 @@ class Sessions:
         return session if session is not None and connect.is_connect(session) else connect.active()
 
     def release(self) -> None:
-        """One lease was released."""
         with self._lock:
             shared = self._shared
             shared.leases -= 1

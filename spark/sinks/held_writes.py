@@ -30,7 +30,6 @@ class HeldWrites(Generic[Item]):
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """The held writes, the oldest first."""
         return tuple(self._items)
 
     def hold(self, item: Item) -> None:
@@ -49,7 +48,6 @@ class HeldWrites(Generic[Item]):
         return bool(self._items) and self._left_s <= 0
 
     def written(self) -> None:
-        """The oldest write is done."""
         del self._items[0]
         self._left_s = 0.0
         if not self._items:

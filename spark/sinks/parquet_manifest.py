@@ -63,11 +63,9 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """The rows of all files."""
         return sum(file.rows for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """The manifest as JSON."""
         own = asdict(self) | {"files": [file._asdict() for file in self.files]}
         totals = {"rows": self.rows, "bytes": sum(file.bytes for file in self.files)}
         return json.dumps({"version": _VERSION, **own, **totals}, indent=1).encode()

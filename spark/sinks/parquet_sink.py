@@ -8,9 +8,8 @@
    on chance or on other chunks.
 2. At least once for other rows: a row that is replayed is in two files.
 3. Readers never find half a file: each is written under another name, synced, and renamed (parquet_store.py).
-4. While the store cannot be written, rows are held, which also stops the source: writes are retried with backoff, and
-   timeouts are restarted at each tick (held_writes.py). Rows that can never be written (another schema, …) fail with an
-   error that says what to do; the task goes on.
+4. While the store cannot be written, rows are held, which also stops the source. Rows that can never be written
+   (another schema, …) fail with an error that says what to do; the task goes on (pending_writes.py).
 5. Memory is bounded by the current batch, or by `max_rows` and `max_bytes` of the buffer, and the files made of it.
 6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. Another job does not add to this output, and
    replaces it only with `overwrite` (parquet_manifest.py).

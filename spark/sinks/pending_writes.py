@@ -40,7 +40,6 @@ class Write:
 
     @property
     def tuples(self) -> TupleBatch:
-        """All tuples of the rows."""
         return TupleBatch([rows.segment for rows in self.rows])
 
 
@@ -84,7 +83,6 @@ class PendingWrites:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The writes, the oldest first."""
         return self._held.items
 
     def add(self, segment: Segment, *, buffers_chunks: bool) -> bool:

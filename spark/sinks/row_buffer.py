@@ -39,7 +39,6 @@ class RowBuffer(Generic[Item]):
         return due and self._was_filled
 
     def take(self) -> list[Item]:
-        """Remove and return all items."""
         items, self._items = self._items, []
         self.rows = self.size_bytes = 0
         self._was_filled = False

@@ -25,7 +25,6 @@ class TableLedger:
 
     @property
     def known(self) -> bool:
-        """Whether the contents of the table are known."""
         return self._rows is not None
 
     def set_rows(self, rows: Mapping[str, int]) -> None:

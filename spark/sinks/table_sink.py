@@ -8,8 +8,7 @@
 2. At least once for other rows, and for tables that were made without that column.
 3. One task, since tasks do not know which chunks another task has just written.
 4. Spark is called in a thread. A session that has died is made anew by the next append; failed rows are appended again.
-5. While Spark or the table is unavailable, rows are held, which also stops the source (held_writes.py). Tuples that can
-   never be appended fail with an error that says what to do; the task goes on.
+5. While Spark or the table is unavailable, rows are held as in ParquetSinkBolt (pending_writes.py).
 
 Files are 50 times as fast: use this bolt where a catalogue is needed, and ParquetSinkBolt elsewhere.
 """

@@ -111,7 +111,6 @@ class MicroBatch:
 
     @property
     def settled(self) -> bool:
-        """Whether the batch has ended."""
         return self.state is not BatchState.EMITTING
 
     # -- its data ----------------------------------------------------------------------------------------------------
@@ -231,7 +230,6 @@ class StreamBatches:
         return current if current is not None and current.batch_id == batch_id and not current.settled else None
 
     def count(self, batch: MicroBatch) -> None:
-        """Count an acked batch."""
         self.done += 1
         self.rows += batch.rows
         self.last_done = batch.batch_id

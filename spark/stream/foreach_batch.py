@@ -78,7 +78,6 @@ class ForeachBatch:
         self._closed_why: str | None = None
 
     def __call__(self, dataframe: Any, batch_id: int) -> None:
-        """Called by Spark with each batch."""
         delivery = Delivery(dataframe, batch_id)
         with self._lock:
             why = self._closed_why

@@ -105,7 +105,6 @@ class StreamQuery:
                 raise SparkSourceError(f"the stream {self._spec.name!r} cannot be started: {why}") from None
 
     def status(self) -> QueryStatus:
-        """The status of the query."""
         query, session = self._query, self._session
         if query is None:
             return QueryStatus(QueryState.LOST, "it was never started")

@@ -66,7 +66,6 @@ class StreamRun:
     # -- calls of the spout ------------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Make sure that there is a session: errors are reported when the topology is submitted."""
         await self._query.open()
 
     async def next_tuple(self) -> None:
@@ -91,7 +90,6 @@ class StreamRun:
         self._wakeup.set()
 
     def acked(self, batch_id: int, partition: int, chunk: int) -> None:
-        """A message is acked."""
         if (batch := self._batches.of(batch_id)) is not None:
             batch.acked(partition, chunk)
             self._reader.return_batch()
@@ -103,13 +101,11 @@ class StreamRun:
             self._reader.return_batch()
 
     def progress(self) -> Progress:
-        """The done batches of those that were brought."""
         done = self._batches.done
         brought = self._reader.has_batch or self._next_delivery is not None
         return Progress(done, done + brought, "batches", self._batches.rows)
 
     def result(self) -> dict[str, Any]:
-        """The summary at the end."""
         return {"batches": self._batches.done, "rows": self._batches.rows, "last_batch": self._batches.last_done}
 
     async def end(self) -> None:
@@ -134,7 +130,6 @@ class StreamRun:
             raise self._final_if_repeated(error) from None
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        """Spark brings a batch."""
         if self._finished:
             delivery.fail("the topology has ended")
             return

@@ -66,7 +66,6 @@ class _DriverWorkerChild:
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Run the worker until it ends."""
         code = KILLED
         try:
             async with open_network(self.name, self._security, role=WORKER, roles=(PARENT, WORKER)) as network:

@@ -72,7 +72,6 @@ class SlotJobs:
             (context.cancelJobGroupAndFutureJobs if version() >= (4, 0) else context.cancelJobGroup)(group)
 
     def _run(self, group: str, description: str, spec: Mapping[str, Any]) -> SlotOutcome:
-        """Run a job. Blocks as long as the worker runs."""
         try:
             session = self._session = self._lease.get()
             if group in self._cancelled:

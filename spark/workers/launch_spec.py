@@ -40,5 +40,4 @@ class LaunchSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The spec from plain values."""
         return cls(**{**values, "command": tuple(values["command"])})

@@ -104,7 +104,6 @@ class _Slot(Actor):
         self._parent: Ref
 
     def receive(self, message: Any) -> None:
-        """Handle a message of the parent."""
         from .messages import SlotKill
 
         if not isinstance(message, SlotKill):
@@ -189,7 +188,6 @@ class _Slot(Actor):
         self._has_lines.set()
 
     async def _send_lines(self) -> None:
-        """Send waiting lines, one message after another."""
         while True:
             await self._has_lines.wait()
             await self._send_some_lines()

@@ -42,7 +42,6 @@ class SlotSession:
         return master
 
     async def close(self) -> None:
-        """Release the session."""
         try:
             async with asyncio.timeout(END_S if self._is_open else GIVEN_UP_S):
                 await self.calls.run(self.lease.release)

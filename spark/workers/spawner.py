@@ -79,11 +79,6 @@ class SlotSpawner:
         self._node.system.guard(self._report_waiting(child), name=f"{slot}: a core")
         return child
 
-    async def end(self) -> None:
-        """Kill all workers that are left."""
-        for child in list(self._children.values()):
-            child.kill()
-
     # -- what slots and jobs say -------------------------------------------------------------------------------------
 
     def ready(self, report: SlotReady) -> bool:
@@ -97,14 +92,12 @@ class SlotSpawner:
         return True
 
     def lines(self, report: SlotLines) -> None:
-        """Pass on the lines of a slot's worker."""
         child = self._children.get(report.slot)
         if child is not None:
             for stream, text in report.lines:
                 self._on_line(ChildLine(child.name, child.pid, "stdout" if stream == "stdout" else "stderr", text))
 
     def ended(self, report: SlotEnded) -> None:
-        """The worker of a slot has ended."""
         self._worker_ended(report.slot, report.code, report.why)
 
     def _job_ended(self, slot: str, outcome: SlotOutcome) -> None:
@@ -192,7 +185,6 @@ class _SlotChild:
             self._spawner.send_kill(self._slot, SlotKill(at_once=True))
 
     def end(self, code: int) -> None:
-        """The worker has ended."""
         if not self._ended.done():
             self._ended.set_result(code)
 

@@ -16,7 +16,9 @@ from aiostorm.spark import find_java
 pytestmark = [pytest.mark.spark, pytest.mark.sockets, pytest.mark.slow]
 
 HEAD = """
-import os, signal, sys, threading
+import os, signal, subprocess, sys, threading
+from types import SimpleNamespace
+from pyspark import SparkContext
 sys.path.insert(0, {tests!r})
 from tests.spark.conftest import LIGHT, in_thread
 from aiostorm.spark import SparkUnavailableError, make_session
@@ -78,9 +80,11 @@ assert not asking.is_alive()
 in_thread(second.release)
 assert process.poll() is not None
 in_thread(second.release)
-later = in_thread(lambda: make_session(conf))  # of the user: no component uses it
-assert not sessions.kill()
-in_thread(later.stop)
+with subprocess.Popen(["sleep", "60"]) as later:  # a JVM that the user starts now: no component uses it
+    SparkContext._gateway = SimpleNamespace(proc=later)
+    assert not sessions.kill()
+    SparkContext._gateway = None
+    later.kill()
 """
 
 
