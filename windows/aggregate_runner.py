@@ -22,18 +22,19 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from reprlib import Repr
-from typing import Any, Final
+from typing import Final
 
 from .aggregates import Aggregate, States
 from .errors import WindowError
+from .values import RowKey, State, Value
 from .window import Fired, Window
 
 Columns = list[States]
 """For each part of the aggregate, its states by key."""
 
-Merge = Callable[[Any, Any], Any]
+Merge = Callable[[State, State], State]
 
-_FIRED: Final = partial(tuple.__new__, Fired)
+_FIRED: Final = partial(tuple.__new__, Fired)  # pyright: ignore[reportUnknownMemberType]
 """`Fired._make` without Python code: a window has as many results as keys."""
 
 
@@ -78,18 +79,18 @@ class AggregateRunner:
         """Empty states of each part."""
         return [part.new_states() for part in self.parts]
 
-    def init(self, window: Window) -> list[Any]:
+    def init(self, window: Window) -> list[State]:
         """The states of an empty window."""
         return [part.init_state(window) for part in self.parts]
 
-    def states_of(self, columns: Columns, key: Any, window: Window) -> list[Any]:
+    def states_of(self, columns: Columns, key: RowKey, window: Window) -> list[State]:
         """The states of a key; new ones, not yet stored, if it has none."""
         return [
             states[key] if key in states else part.init_state(window)
             for part, states in zip(self.parts, columns, strict=True)
         ]
 
-    def executed(self, value: Any, before: Sequence[tuple[Window, list[Any]]]) -> list[list[Any]]:
+    def executed(self, value: Value, before: Sequence[tuple[Window, list[State]]]) -> list[list[State]]:
         """The next states of a row's windows, made of the states before."""
         if len(self.parts) == 1:
             only = self.parts[0]
@@ -103,7 +104,7 @@ class AggregateRunner:
                 following[at] = next_state(self.parts[at], execute(value, states[at], window), states[at])
         return after
 
-    def fired(self, window: Window, keys: Sequence[Any], columns: Columns) -> list[Fired]:
+    def fired(self, window: Window, keys: Sequence[RowKey], columns: Columns) -> list[Fired]:
         """The results of a window for some of its keys."""
         if self._at_once and not self._has_failed:
             try:
@@ -117,7 +118,7 @@ class AggregateRunner:
                 self._at_once = False
         return [self.fired_one(window, key, [states[key] for states in columns]) for key in keys]
 
-    def fired_one(self, window: Window, key: Any, states: Sequence[Any]) -> Fired:
+    def fired_one(self, window: Window, key: RowKey, states: Sequence[State]) -> Fired:
         """The result of a window for one key."""
         try:
             for state in states:
@@ -131,7 +132,7 @@ class AggregateRunner:
     def _safe_merge(self, part: Aggregate, checks: int) -> Merge:
         merge = part.merge
 
-        def safe_merge(first: Any, second: Any) -> Any:
+        def safe_merge(first: State, second: State) -> State:
             nonlocal checks
             if type(first) is FailedState or type(second) is FailedState:
                 return first if type(first) is FailedState else second
@@ -151,7 +152,7 @@ class AggregateRunner:
         return safe_merge
 
 
-def _checked_merge(part: Aggregate, first: Any, second: Any) -> Any:
+def _checked_merge(part: Aggregate, first: State, second: State) -> State:
     before = _fingerprint(first), _fingerprint(second)
     merged = part.merge(first, second)
     if merged is not None and (_fingerprint(first), _fingerprint(second)) != before:
@@ -161,7 +162,7 @@ def _checked_merge(part: Aggregate, first: Any, second: Any) -> Any:
     return merged
 
 
-def _fingerprint(state: Any) -> Any:
+def _fingerprint(state: State) -> tuple[int, str] | None:
     """A short fingerprint that shows whether a state has changed."""
     try:
         return len(state) if isinstance(state, Sized) else 0, _SHORT.repr(getattr(state, "__dict__", state))
@@ -169,7 +170,7 @@ def _fingerprint(state: Any) -> Any:
         return None
 
 
-def next_state(part: Aggregate, following: Any, state: Any) -> Any:
+def next_state(part: Aggregate, following: State | None, state: State) -> State:
     """The state that `execute` returned; the old state if it returned None."""
     if following is not None:
         return following
@@ -178,7 +179,7 @@ def next_state(part: Aggregate, following: Any, state: Any) -> Any:
     return state
 
 
-def check_state(state: Any) -> Any:
+def check_state(state: State | None) -> State:
     """The state; raises its error if it is a FailedState."""
     if type(state) is FailedState:
         raise state.error

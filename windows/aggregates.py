@@ -18,31 +18,31 @@ From: JStorm, BaseWindowedBolt (initWindowState, execute, purgeWindow) and Windo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .errors import WindowError
+from .values import Result, RowKey, State, Value
 from .window import Window
 
-States = dict[Any, Any]
+States = dict[RowKey, State]
 """Key → state."""
 
 
 class Aggregate:
     """Base class. Write `init_state`, `execute`, `purge`, and `merge` if two states can be merged."""
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         """The state of an empty window."""
         raise NotImplementedError(f"{type(self).__qualname__} has no init_state(window)")
 
-    def execute(self, value: Any, state: Any, window: Window) -> Any:
+    def execute(self, value: Value, state: State, window: Window) -> State:
         """Add a row. Returns the next state, or None if `state` itself was changed."""
         raise NotImplementedError(f"{type(self).__qualname__} has no execute(value, state, window)")
 
-    def purge(self, state: Any, window: Window) -> Any:
+    def purge(self, state: State, window: Window) -> Result:
         """The result of a window that has fired."""
         return state
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         """One state made of two, which stay unchanged."""
         raise WindowError(f"{type(self).__qualname__} has no merge(first, second)")
 
@@ -56,7 +56,7 @@ class Aggregate:
         """Whether there is a `merge`."""
         return type(self).merge is not Aggregate.merge
 
-    def ready_for(self, value: Any) -> None:
+    def ready_for(self, value: Value) -> None:
         """Raise what `execute` would raise for this row, and change nothing: afterwards `execute` does not fail.
 
         For aggregates that change their state in place: a row that fails in one part of a Combined is then in no part.
@@ -100,7 +100,7 @@ class Aggregate:
         """The aggregates that this one consists of; each has its own states."""
         return (self,)
 
-    def together(self, results: Sequence[Any]) -> Any:
+    def together(self, results: Sequence[Result]) -> Result:
         """One result made of the results of the parts."""
         return results[0]
 
@@ -113,19 +113,19 @@ class Aggregate:
         """Whether results come from a `purge_batch` that changes nothing, or are the states themselves."""
         return self._is_newer("purge_batch", "purge")
 
-    def purge_batch(self, keys: Sequence[Any], states: States, window: Window) -> list[Any]:
+    def purge_batch(self, keys: Sequence[RowKey], states: States, window: Window) -> list[Result]:
         """The results of these keys, in the same order."""
         return [states[key] for key in keys]
 
-    def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    def together_batch(self, results: Sequence[Sequence[Result]]) -> Sequence[Result]:
         """`together` for all keys: results by part, then by key."""
         return results[0]
 
-    def column(self, values: Sequence[Any]) -> Sequence[Any]:
+    def column(self, values: Sequence[Value]) -> Sequence[Value]:
         """The column that `execute_batch` gets of these rows. May raise."""
         return values
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         """Whether `execute_batch` can process these values."""
         return False
 
@@ -136,7 +136,7 @@ class Aggregate:
             self._is_newer("execute_batch", method) for method in ("init_state", "execute")
         )
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         """Add rows of one window: `values[i]` belongs to `keys[i]`."""
         raise NotImplementedError(f"{type(self).__qualname__} takes no batches")
 

@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, ClassVar, Final, Literal, Unpack
+from typing import ClassVar, Final, Literal, Unpack
 
 from ..topology import (
     DEFAULT_STREAM,
@@ -64,6 +64,7 @@ from .rows import Key, RowReader, Timestamp
 from .session_windows import SessionWindows
 from .settings import TimeSettings
 from .time_windows import TimeWindows
+from .values import Returned, Setting, State
 from .watermarks import WatermarkPolicy
 from .window import Window
 
@@ -91,25 +92,24 @@ class WindowBolt(Windowed):
     `allowed_lateness_ms` after their end. `policy` (and `ratio`): which of the input tasks decide.
     """
 
-    # Any: a class may define a function here as a method, and errors are only reported when the topology is built.
-    windows: ClassVar[Any] = None
-    key: ClassVar[Any] = None
-    timestamp: ClassVar[Any] = None
+    windows: ClassVar[Setting] = None
+    key: ClassVar[Setting] = None
+    timestamp: ClassVar[Setting] = None
     lag_ms: ClassVar[int | None] = None
     interval_ms: ClassVar[int | None] = None
     max_advance_ms: ClassVar[int | None] = None
     idle_timeout_ms: ClassVar[int | None] = None
     allowed_lateness_ms: ClassVar[int] = 0
-    late: ClassVar[Any] = LatePolicy.DROP
+    late: ClassVar[Setting] = LatePolicy.DROP
     late_stream: ClassVar[str] = "late"
     policy: ClassVar[WatermarkPolicy] = WatermarkPolicy.TASK_MAX_GLOBAL_MIN_TIMESTAMP
     ratio: ClassVar[float] = 0.9
-    generator: ClassVar[Any] = None
+    generator: ClassVar[Setting] = None
     max_states: ClassVar[int | None] = None
     fire_when_idle: ClassVar[bool] = False
     takes: ClassVar[Mapping[str, Given]] = {"retract": ("tup", "windows")}
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         """Let a setting that is a function be written without `self`: `timestamp = lambda tup: …`."""
         super().__init_subclass__(**keywords)
         for name, given in FUNCTIONS.items():
@@ -123,20 +123,20 @@ class WindowBolt(Windowed):
         if windows is not None:
             self.windows = windows  # type: ignore[misc] # of this instance, not the class
 
-    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Returned:
         """Called once before anything else, and again after a restart. What `collector` emits here is not anchored.
 
         Tuples of incremental windows are acked for you; a tuple whose `execute` raises fails.
         """
 
-    def retract(self, tup: Tuple, windows: Sequence[Window]) -> Any:
+    def retract(self, tup: Tuple, windows: Sequence[Window]) -> Returned:
         """With LatePolicy.RETRACT: called with a late tuple and the windows that have fired without it.
 
         The returned rows are emitted, anchored to the tuple. An error fails the tuple.
         """
         raise NotImplementedError(f"{type(self).__name__} must define retract")
 
-    def cleanup(self) -> Any:
+    def cleanup(self) -> Returned:
         """Called once at the end (not on kill -9)."""
 
     @property
@@ -177,7 +177,7 @@ class WindowBolt(Windowed):
         declared = self.outputs
         if self.late is not LatePolicy.STREAM:
             return declared
-        streams: dict[str, Any] = {}
+        streams: dict[str, Setting] = {}
         if isinstance(declared, Mapping):
             streams.update(declared)
         elif declared is not None:
@@ -216,9 +216,9 @@ class WindowedBolt(WindowBolt):
     and "end" of windows by time are datetimes in UTC instead of milliseconds since 1970.
     """
 
-    aggregate: ClassVar[Any] = None
-    early: ClassVar[Any] = None
-    times: ClassVar[Any] = "ms"
+    aggregate: ClassVar[Setting] = None
+    early: ClassVar[Setting] = None
+    times: ClassVar[Setting] = "ms"
     takes: ClassVar[Mapping[str, Given]] = {
         **WindowBolt.takes,
         "init_state": ("window",),
@@ -247,22 +247,22 @@ class WindowedBolt(WindowBolt):
             if not wrong_results(names, None):
                 self.outputs = Fields(*names)  # type: ignore[misc]
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         """The state of an empty window; never None."""
         raise NotImplementedError(f"{type(self).__name__} must define init_state(window)")
 
-    def execute(self, tup: Tuple, state: Any, window: Window) -> Any:
+    def execute(self, tup: Tuple, state: State, window: Window) -> State:
         """Add a row. Returns the next state, or None if `state` itself was changed."""
         raise NotImplementedError(f"{type(self).__name__} must define execute(tup, state, window)")
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         """One state made of two, which stay unchanged: `first` is of the earlier rows. Optional.
 
         Sliding windows then share slices, and `window` in `init_state` and `execute` is a slice.
         """
         raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
 
-    def purge(self, *given: Any, **_: Any) -> Any:
+    def purge(self, *given: object, **_: object) -> Returned:
         """Called when the window fires or emits an early result. What it returns is emitted. It must change nothing.
 
         Define it as `purge(state, window)` or as `purge(state, window, key)`.
@@ -287,10 +287,10 @@ class WindowedBolt(WindowBolt):
             return count_windows(self.windows, aggregate, max_states=settings.max_states)
         if self.windows is None:
             raise WindowError("it has no windows")
-        limits: Any = {"allowed_lateness_ms": settings.allowed_lateness_ms, "max_states": settings.max_states}
-        if self.early is not None:
-            return early_windows(self.windows, aggregate, self.early, **limits)
-        return time_windows(self.windows, aggregate, **limits)
+        lateness_ms, most = settings.allowed_lateness_ms, settings.max_states
+        if self.early is None:
+            return time_windows(self.windows, aggregate, allowed_lateness_ms=lateness_ms, max_states=most)
+        return early_windows(self.windows, aggregate, self.early, allowed_lateness_ms=lateness_ms, max_states=most)
 
     def layout(self, inputs: Iterable[Fields]) -> Fields | None:
         """The fields that rows are converted to; None: rows stay as they are."""
@@ -331,7 +331,7 @@ class BufferedWindowBolt(WindowBolt):
 
     anchored: ClassVar[bool] = False
 
-    def execute(self, window: WindowRows) -> Any:
+    def execute(self, window: WindowRows) -> Returned:
         """Called when a window fires. What it returns is emitted."""
         raise NotImplementedError(f"{type(self).__name__} must define execute(window)")
 

@@ -26,13 +26,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any
 
 from .assigners import Counts, Sliding, whole
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows, row_limit_error
+from .values import Row, RowKey
 from .window import AddResult, Window, in_order, new_key
 
-NumberedRow = tuple[int, Any]
+NumberedRow = tuple[int, Row]
 """The sequence number of a row's arrival, and the row."""
 
 
@@ -80,8 +80,8 @@ class BufferedWindows(KeptRows):
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
         self._arrivals = 0
-        self._of_key: dict[Any, _Buffer] = {}
-        self._timers: dict[int, dict[Any, None]] = {}
+        self._of_key: dict[RowKey, _Buffer] = {}
+        self._timers: dict[int, dict[RowKey, None]] = {}
         self._ends: list[int] = []  # a heap
 
     @property
@@ -96,7 +96,7 @@ class BufferedWindows(KeptRows):
         window = Window(end - self._assigner.size_ms, end)
         return self._of_each(list(self._timers.pop(end)), lambda key: self._fire_key(key, window))
 
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
         number = self._assigner.numbers_of((at_ms,))[0]
         if self._has_passed(self._assigner.last_end(number)):
@@ -116,14 +116,14 @@ class BufferedWindows(KeptRows):
         self._set_timer(key, end)
         return True
 
-    def _set_timer(self, key: Any, end: int) -> None:
+    def _set_timer(self, key: RowKey, end: int) -> None:
         keys = self._timers.get(end)
         if keys is None:
             keys = self._timers[end] = {}
             heappush(self._ends, end)
         keys[key] = None
 
-    def _fire_key(self, key: Any, window: Window) -> WindowRows | None:
+    def _fire_key(self, key: RowKey, window: Window) -> WindowRows | None:
         """The rows of a key in a window that fires; None: there are none."""
         assigner, buffer = self._assigner, self._of_key[key]
         first, last = assigner.numbers_of((window.start, window.end - 1))
@@ -144,7 +144,7 @@ class BufferedWindows(KeptRows):
         self._schedule_next(key, buffer, window.end + assigner.slide_ms)
         return fired
 
-    def _schedule_next(self, key: Any, buffer: _Buffer, next_end: int) -> None:
+    def _schedule_next(self, key: RowKey, buffer: _Buffer, next_end: int) -> None:
         if buffer.numbers:
             self._set_timer(key, max(next_end, self._assigner.first_end(buffer.numbers[0])))
         else:
@@ -163,12 +163,12 @@ class BufferedCounts:
         self._size = assigner.size
         self._slide = assigner.slide
         self._max_rows = whole(max_rows, "max_rows")
-        self._of_key: dict[Any, tuple[int, deque[Any]]] = {}
-        self._remembered: dict[Any, int] = {}  # key → number of rows kept only as expired; the oldest window first
+        self._of_key: dict[RowKey, tuple[int, deque[Row]]] = {}
+        self._remembered: dict[RowKey, int] = {}  # key → number of rows kept only as expired; the oldest window first
         self._ready: deque[WindowRows] = deque()
-        self._released: list[Any] = []
+        self._released: list[Row] = []
 
-    def add(self, keys: Sequence[Any], rows: Sequence[Any]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], rows: Sequence[Row]) -> AddResult:
         """Add rows with their keys. Returns which rows failed; no row is late."""
         added = AddResult()
         for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
@@ -195,12 +195,12 @@ class BufferedCounts:
         """The windows that have fired."""
         return _drain(self._ready)
 
-    def released(self) -> list[Any]:
+    def released(self) -> list[Row]:
         """Rows whose last window has fired since the last call."""
         released, self._released = self._released, []
         return released
 
-    def _put(self, key: Any, row: Any) -> None:
+    def _put(self, key: RowKey, row: Row) -> None:
         if self.rows >= self._max_rows:
             self._drop_remembered()
         count, buffer = self._of_key.get(key) or (0, deque())
@@ -229,7 +229,7 @@ class BufferedCounts:
         if not buffer:
             del self._of_key[key]
 
-    def _fire(self, key: Any, count: int, buffer: deque[Any], end: int) -> None:
+    def _fire(self, key: RowKey, count: int, buffer: deque[Row], end: int) -> None:
         """Fire the window that ends at `end`. `count`: how many rows have arrived."""
         start = max(0, end - self._size)
         expired = tuple(buffer.popleft() for _ in range(start - (count - len(buffer))))
@@ -243,7 +243,7 @@ def _drain(ready: deque[WindowRows]) -> Iterator[WindowRows]:
         yield ready.popleft()
 
 
-def in_arrival_order(slices: Iterable[list[NumberedRow]]) -> tuple[Any, ...]:
+def in_arrival_order(slices: Iterable[list[NumberedRow]]) -> tuple[Row, ...]:
     """The rows of the slices in order of arrival."""
     return tuple(map(_row, sorted(chain.from_iterable(slices), key=_arrival)))
 

@@ -12,12 +12,12 @@ From: Storm, whose windows keep their rows, and which has no sessions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from .assigners import Session
 from .buffered import NumberedRow, in_arrival_order
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .open_sessions import OpenSession, OpenSessions
+from .values import Row, RowKey
 from .window import STEP, new_key
 
 
@@ -41,20 +41,20 @@ class BufferedSessions(KeptRows):
 
     def _results(self, end: int) -> Iterator[list[WindowRows]]:
         """The sessions that end at `end`, one at a time with all its rows."""
-        closed: dict[Any, OpenSession[list[NumberedRow]]] = {}
+        closed: dict[RowKey, OpenSession[list[NumberedRow]]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
             if not len(closed) % STEP:
                 yield []
         yield from self._of_each(list(closed), lambda key: self._fired(key, closed[key]))
 
-    def _fired(self, key: Any, session: OpenSession[list[NumberedRow]]) -> WindowRows:
+    def _fired(self, key: RowKey, session: OpenSession[list[NumberedRow]]) -> WindowRows:
         rows = in_arrival_order([session.contents])
         self.rows -= len(rows)
         self._released += rows
         return WindowRows(session.window, key, rows, rows, ())
 
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
         if self._has_passed(merge.window.end + 1):
@@ -62,7 +62,9 @@ class BufferedSessions(KeptRows):
         self._check_limit()
         if not merge.touched:
             new_key(key)
-        held = max((session.contents for session in merge.touched), key=len, default=[])  # the largest: few moves
+        held: list[NumberedRow] = []
+        if merge.touched:
+            held = max((session.contents for session in merge.touched), key=len)  # the largest: few moves
         for session in merge.touched:
             if session.contents is not held:
                 held += session.contents

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
 
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding
@@ -37,6 +36,7 @@ from .plain_windows import PlainWindows
 from .session_windows import SessionWindows
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
+from .values import Row, is_a
 from .window import Window
 
 BufferedMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
@@ -55,7 +55,7 @@ class LatePolicy(enum.Enum):
 class Late:
     """A late tuple, for the late stream or for `retract(tuple, windows)`: it would have been in these windows."""
 
-    row: Any
+    row: Row
     timestamp_ms: int
     windows: tuple[Window, ...]
 
@@ -67,7 +67,7 @@ def time_windows(
     _checked(aggregate)
     if isinstance(assigner, Session):
         return SessionWindows(assigner, aggregate, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
-    if not isinstance(assigner, Sliding):
+    if not is_a(assigner, Sliding):
         raise WindowError(
             f"windows by time of {assigner!r}; give Tumbling, Sliding or Session (Mixed keeps its rows: derive from "
             "BufferedWindowBolt)"
@@ -88,18 +88,19 @@ def early_windows(
     """Build windows by time with early results: each has its own state. WindowError if that is not possible."""
     _checked(aggregate)
     counted = Counted(aggregate)
-    limits: dict[str, Any] = {"allowed_lateness_ms": allowed_lateness_ms, "max_states": max_states}
     if isinstance(assigner, Session):
-        return EarlyWindows(SessionWindows(assigner, counted, **limits), counted, early)
-    if not isinstance(assigner, Sliding):
+        sessions = SessionWindows(assigner, counted, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+        return EarlyWindows(sessions, counted, early)
+    if not is_a(assigner, Sliding):
         raise WindowError(f"early results of {assigner!r}; give Tumbling, Sliding or Session, or no early results")
-    return EarlyWindows(PlainWindows(assigner, counted, **limits), counted, early)
+    plain = PlainWindows(assigner, counted, allowed_lateness_ms=allowed_lateness_ms, max_states=max_states)
+    return EarlyWindows(plain, counted, early)
 
 
 def count_windows(assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> CountWindows:
     """Build incremental windows by count. WindowError if that is not possible."""
     _checked(aggregate)
-    if not isinstance(assigner, Counts):
+    if not is_a(assigner, Counts):
         raise WindowError(f"windows by count of {assigner!r}; give Counts")
     return CountWindows(assigner, aggregate, max_states=max_states)
 
@@ -115,13 +116,13 @@ def buffered_windows(
         return kind(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
     if isinstance(assigner, Session):
         return BufferedSessions(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
-    if not isinstance(assigner, Sliding):
+    if not is_a(assigner, Sliding):
         raise WindowError(f"buffered windows of {assigner!r}; give Tumbling, Sliding, Session, Counts or Mixed")
     return BufferedWindows(assigner, allowed_lateness_ms=allowed_lateness_ms, max_rows=max_rows)
 
 
 def _checked(aggregate: Aggregate) -> None:
-    if not isinstance(aggregate, Aggregate):
+    if not is_a(aggregate, Aggregate):
         raise WindowError(
             f"windows of {aggregate!r}; give an Aggregate: Count(), Sum(), Reduce(function), Fold(initial, function), …"
         )

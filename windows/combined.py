@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from .aggregates import Aggregate
 from .errors import WindowError
+from .values import Result, is_a
 
 
 class Combined(Aggregate):
@@ -17,7 +17,7 @@ class Combined(Aggregate):
         if not self._named:
             raise WindowError("Combined of nothing: give aggregates by name, Combined(total=Sum(), rows=Count())")
         for name, aggregate in self._named.items():
-            if not isinstance(aggregate, Aggregate):
+            if not is_a(aggregate, Aggregate):
                 raise WindowError(f"Combined: {name} is a {type(aggregate).__qualname__}; give an Aggregate")
 
     @property
@@ -46,15 +46,16 @@ class Combined(Aggregate):
     def parts(self) -> tuple[Aggregate, ...]:
         return tuple(part for aggregate in self._named.values() for part in aggregate.parts)
 
-    def together(self, results: Sequence[Any]) -> Any:
-        named, at = {}, 0
+    def together(self, results: Sequence[Result]) -> Result:
+        named: dict[str, Result] = {}
+        at = 0
         for name, aggregate in self._named.items():
             count = len(aggregate.parts)
             named[name] = aggregate.together(results[at : at + count])
             at += count
         return named
 
-    def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    def together_batch(self, results: Sequence[Sequence[Result]]) -> Sequence[Result]:
         names = tuple(self._named)
         if all(type(aggregate).together is Aggregate.together for aggregate in self._named.values()):
             return [dict(zip(names, row, strict=True)) for row in zip(*results, strict=True)]
@@ -64,10 +65,10 @@ class Combined(Aggregate):
 class _InRows(Combined):
     """A Combined whose result is a tuple."""
 
-    def together(self, results: Sequence[Any]) -> Any:
+    def together(self, results: Sequence[Result]) -> Result:
         return tuple(super().together(results).values())
 
-    def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    def together_batch(self, results: Sequence[Sequence[Result]]) -> Sequence[Result]:
         if all(type(aggregate).together is Aggregate.together for aggregate in self._named.values()):
             return list(zip(*results, strict=True))
         return [self.together(row) for row in zip(*results, strict=True)]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
@@ -25,12 +25,13 @@ from .assigners import Counts, Sliding, whole
 from .plain_windows import refuse_too_many
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, state_limit_error
+from .values import RowKey, State, Value
 from .window import AddResult, Fired, Window, new_key
 
 MANY: Final = 8
 """More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""
 
-_Open = list[tuple[Window, list[Any]]]
+_Open = list[tuple[Window, list[State]]]
 """The open windows of a key with their states, the oldest first."""
 
 
@@ -38,7 +39,7 @@ class CountWindows:
     """The count windows of one task. Keys are hashable; without a key they are None."""
 
     def __init__(self, assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> None:
-        self.states = 0
+        self.states: int = 0
         self._size = assigner.size
         self._slide = assigner.slide
         self._aggregate = aggregate
@@ -47,12 +48,12 @@ class CountWindows:
         self._shares = aggregate.merges and assigner.size > min(MANY, self._max_states) * assigner.slide
         if not self._shares:
             refuse_too_many(assigner.size, assigner.slide, aggregate, max_states)
-        self._open: dict[Any, tuple[int, _Open]] = {}
-        self._idle: dict[Any, int] = {}  # the oldest first
-        self._sharing: dict[Any, tuple[int, SharedWindows]] = {}
+        self._open: dict[RowKey, tuple[int, _Open]] = {}
+        self._idle: dict[RowKey, int] = {}  # the oldest first
+        self._sharing: dict[RowKey, tuple[int, SharedWindows]] = {}
         self._ready: deque[Fired] = deque()
 
-    def add(self, keys: Sequence[Any], values: Sequence[Any]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], values: Sequence[Value]) -> AddResult:
         """Add rows: key and value of each. Returns which rows failed; no row is late."""
         added = AddResult()
         put = self._put_shared if self._shares else self._put
@@ -68,7 +69,7 @@ class CountWindows:
         while self._ready:
             yield self._ready.popleft()
 
-    def forget(self, key: Any) -> None:
+    def forget(self, key: RowKey) -> None:
         """Forget a key that has no more rows: its windows do not fire."""
         self._idle.pop(key, None)
         if key in self._open:
@@ -76,7 +77,7 @@ class CountWindows:
         elif key in self._sharing:
             self.states -= self._sharing.pop(key)[1].states
 
-    def _put(self, key: Any, value: Any) -> None:
+    def _put(self, key: RowKey, value: Value) -> None:
         number, windows = self._open.get(key) or (self._idle.get(key, 0), [])
         if not number % self._slide:
             if self.states >= self._max_states:
@@ -99,14 +100,14 @@ class CountWindows:
         else:
             self._rest(key, number)
 
-    def _rest(self, key: Any, number: int) -> None:
+    def _rest(self, key: RowKey, number: int) -> None:
         self._open.pop(key, None)
         self._idle.pop(key, None)
         self._idle[key] = number
         if len(self._idle) > self._max_states:
             del self._idle[next(iter(self._idle))]
 
-    def _put_shared(self, key: Any, value: Any) -> None:
+    def _put_shared(self, key: RowKey, value: Value) -> None:
         number, windows = self._sharing.get(key) or (0, self._new_shared())
         before = windows.states
         windows.limit(before + self._max_states - self.states)

@@ -10,12 +10,14 @@ Needs Apache DataSketches (`pip install "aiostorm[sketches]"`), which is importe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ..topology import stable_hash
 from .assigners import whole
 from .errors import WindowError
 from .ready_made import Of, OfRows
+from .values import State, Value
 from .window import Window
 
 PRECISION: Final = 12
@@ -31,7 +33,7 @@ class Distinct(OfRows):
         if precision > MOST_PRECISE:
             raise WindowError(f"the precision of Distinct is {precision}; give {MOST_PRECISE} or less")
         try:
-            import datasketches
+            import datasketches  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise WindowError(
                 f'Distinct needs DataSketches ({error}): install it with pip install "aiostorm[sketches]"'
@@ -40,30 +42,30 @@ class Distinct(OfRows):
         self._sketch = library.hll_sketch
         self._union = library.hll_union
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         """An empty sketch."""
         return self._sketch(self._precision)
 
-    def execute(self, value: Any, state: Any, window: Window) -> None:
+    def execute(self, value: Value, state: State, window: Window) -> None:
         """Add one value."""
         state.update(stable_hash((self._value(value),)))
 
-    def ready_for(self, value: Any) -> None:
+    def ready_for(self, value: Value) -> None:
         """Raise if the value has no hash."""
         stable_hash((self._value(value),))
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         """One sketch of both states."""
         union = self._union(self._precision)
         union.update(first)
         union.update(second)
         return union.get_result()
 
-    def purge(self, state: Any, window: Window) -> int:
+    def purge(self, state: State, window: Window) -> int:
         """The estimate, rounded."""
         estimate: float = state.get_estimate()
         return round(estimate)
 
-    def takes(self, values: Any) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         """Always False: rows are added one by one."""
         return False

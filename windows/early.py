@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
@@ -24,9 +23,10 @@ from .assigners import duration, whole
 from .plain_windows import PlainWindows
 from .ready_made import Count
 from .session_windows import SessionWindows
+from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
 
-Open = tuple[Window, list[Any]]
+Open = tuple[Window, list[State]]
 """An open window of a key, and its states."""
 
 
@@ -70,10 +70,10 @@ class Counted(Aggregate):
     def parts(self) -> tuple[Aggregate, ...]:
         return self._parts
 
-    def together(self, results: Sequence[Any]) -> Any:
+    def together(self, results: Sequence[Result]) -> Result:
         return self._aggregate.together(results[:-1])
 
-    def together_batch(self, results: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    def together_batch(self, results: Sequence[Sequence[Result]]) -> Sequence[Result]:
         return self._aggregate.together_batch(results[:-1])
 
 
@@ -86,9 +86,9 @@ class EarlyWindows:
         self._runner = AggregateRunner(aggregate)
         self._each = early.rows if isinstance(early, Each) else None
         self._every_ms = early.ms if isinstance(early, Every) else None
-        self._changed_keys: dict[Any, None] = {}  # keys with new rows
+        self._changed_keys: dict[RowKey, None] = {}  # keys with new rows
         self._next_ms: int | None = None
-        self._shown: dict[Any, dict[int, int]] = {}  # key → start of a window → rows at its last result
+        self._shown: dict[RowKey, dict[int, int]] = {}  # key → start of a window → rows at its last result
 
     @property
     def states(self) -> int:
@@ -104,13 +104,13 @@ class EarlyWindows:
     def next_fire_ms(self) -> int | None:
         return self.machine.next_fire_ms
 
-    def windows_of(self, timestamp: Any) -> list[Window]:
+    def windows_of(self, timestamp: object) -> list[Window]:
         return self.machine.windows_of(timestamp)
 
     def work(self) -> bool:
         return self.machine.work()
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> Iterator[AddResult]:
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]) -> Iterator[AddResult]:
         """Add rows, in as many steps as they cause early results: the caller empties `ready` after each step.
 
         The places in an AddResult are places in the whole batch.
@@ -158,7 +158,7 @@ class EarlyWindows:
                     del self._shown[fired.key]
             yield fired
 
-    def _early_results(self, keys: dict[Any, None]) -> Iterator[Fired]:
+    def _early_results(self, keys: dict[RowKey, None]) -> Iterator[Fired]:
         for key in keys:
             shown: dict[int, int] = {}
             before = self._shown.get(key, {})
@@ -171,7 +171,7 @@ class EarlyWindows:
             else:
                 self._shown.pop(key, None)
 
-    def _add_one(self, place: int, key: Any, timestamp: Any, value: Any) -> AddResult:
+    def _add_one(self, place: int, key: RowKey, timestamp: object, value: Value) -> AddResult:
         try:
             before = list(self.machine.open_of(key, timestamp))
         except Exception:  # no hash, no time: the machine reports which row has failed
@@ -189,5 +189,5 @@ class EarlyWindows:
                     self.ready.append(self._early(window, key, states))
         return added
 
-    def _early(self, window: Window, key: Any, states: list[Any]) -> Fired:
+    def _early(self, window: Window, key: RowKey, states: list[State]) -> Fired:
         return self._runner.fired_one(EarlyWindow(window.start, window.end), key, states)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from .assigners import duration
 from .timestamps import to_ms
+from .values import Row, RowKey, Value
 from .window import AddResult
 
 R = TypeVar("R")
@@ -52,7 +53,11 @@ class Firing(ABC, Generic[R]):
         return self.watermark is not None and end + self._lateness_ms <= self.watermark
 
     def _add_each(
-        self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any], put: Callable[[Any, int, Any], bool]
+        self,
+        keys: Sequence[RowKey],
+        timestamps: Sequence[object],
+        rows: Sequence[Row],
+        put: Callable[[RowKey, int, Value], bool],
     ) -> AddResult:
         """Add row by row. `put` returns False for a late row; a row fails if it raises."""
         while self._fire_next():
@@ -89,7 +94,7 @@ class Firing(ABC, Generic[R]):
             self._firing = closed
 
 
-def readable_row(timestamp: Any, place: int, added: AddResult) -> int | None:
+def readable_row(timestamp: object, place: int, added: AddResult) -> int | None:
     """The timestamp in milliseconds, or None: the row has failed."""
     try:
         return to_ms(timestamp)

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from .assigners import duration, whole
 from .errors import WindowError
 from .timestamps import to_ms
+from .values import Row
 
 INTERVAL_MS: Final = 1_000
 """The default interval of a periodic generator."""
@@ -95,7 +96,7 @@ class Generator(ABC):
     """Generator for one input task. Write `observe`, `tick`, or both; each returns a new watermark or None."""
 
     @abstractmethod
-    def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
+    def observe(self, timestamps: Sequence[int], rows: Sequence[Row]) -> int | None:
         """Called with rows and their timestamps in milliseconds since 1970."""
 
     def tick(self, now_ms: int) -> int | None:
@@ -118,7 +119,7 @@ class Periodic(Generator):
         self._next_ms: int | None = None
         self._sent: int | None = None
 
-    def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
+    def observe(self, timestamps: Sequence[int], rows: Sequence[Row]) -> int | None:
         """Record the timestamps; the watermark comes with `tick`."""
         self._max_timestamp.observe(timestamps)
         return None
@@ -145,7 +146,7 @@ class Punctuated(Generator):
     """Gives a watermark at each row for which `gives_watermark(row)` is true."""
 
     def __init__(
-        self, gives_watermark: Callable[[Any], bool], lag_ms: int = 0, max_advance_ms: int | None = None
+        self, gives_watermark: Callable[[Row], bool], lag_ms: int = 0, max_advance_ms: int | None = None
     ) -> None:
         if not callable(gives_watermark):
             raise WindowError(
@@ -155,7 +156,7 @@ class Punctuated(Generator):
         self._lag_ms = duration(lag_ms, "the lag of watermarks (lag_ms)", 0)
         self._max_timestamp = MaxTimestamp(max_advance_ms)
 
-    def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
+    def observe(self, timestamps: Sequence[int], rows: Sequence[Row]) -> int | None:
         """The watermark at the last row that gives one; None: there was no such row."""
         returned, begin = None, 0
         for at, row in enumerate(rows):
@@ -170,13 +171,13 @@ class Punctuated(Generator):
 class ByFunction(Generator):
     """Gives what `function(timestamp_ms, row)` returns: a watermark, or None."""
 
-    def __init__(self, function: Callable[[int, Any], Any], max_advance_ms: int | None = None) -> None:
+    def __init__(self, function: Callable[[int, Row], object], max_advance_ms: int | None = None) -> None:
         if not callable(function):
             raise WindowError(f"ByFunction of {function!r}: give a function of a timestamp and a row")
         self._function = function
         self._max_timestamp = MaxTimestamp(max_advance_ms)
 
-    def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
+    def observe(self, timestamps: Sequence[int], rows: Sequence[Row]) -> int | None:
         """The greatest watermark that the function has returned so far."""
         returned = [self._function(timestamp, row) for timestamp, row in zip(timestamps, rows, strict=True)]
         timestamps = [to_ms(value) for value in returned if value is not None]

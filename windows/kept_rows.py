@@ -11,12 +11,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from .assigners import whole
 from .errors import WindowLimitError
 from .firing import Firing
 from .timestamps import to_ms
+from .values import Row, RowKey
 from .window import AddResult, Window, in_steps
 
 MAX_ROWS: Final = 1_000_000
@@ -28,20 +29,20 @@ class WindowRows:
     """A window that has fired, for one key."""
 
     window: Window
-    key: Any
-    rows: tuple[Any, ...]
-    new: tuple[Any, ...]
-    expired: tuple[Any, ...]
+    key: RowKey
+    rows: tuple[Row, ...]
+    new: tuple[Row, ...]
+    expired: tuple[Row, ...]
 
-    def get(self) -> tuple[Any, ...]:
+    def get(self) -> tuple[Row, ...]:
         """All rows of the window."""
         return self.rows
 
-    def get_new(self) -> tuple[Any, ...]:
+    def get_new(self) -> tuple[Row, ...]:
         """Rows that were in no window that fired before."""
         return self.new
 
-    def get_expired(self) -> tuple[Any, ...]:
+    def get_expired(self) -> tuple[Row, ...]:
         """Rows of the window one slide before that are not in this one."""
         return self.expired
 
@@ -59,26 +60,26 @@ class KeptRows(Firing[WindowRows]):
 
     def __init__(self, assigner: Assigner, allowed_lateness_ms: int, max_rows: int) -> None:
         super().__init__(allowed_lateness_ms)
-        self.rows = 0
+        self.rows: int = 0
         self._windows_of = assigner.windows_of
         self._max_rows = whole(max_rows, "max_rows")
-        self._released: list[Any] = []
+        self._released: list[Row] = []
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], rows: Sequence[Any]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], rows: Sequence[Row]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and the row itself. Returns which were late or failed."""
         return self._add_each(keys, timestamps, rows, self._put)
 
-    def windows_of(self, timestamp: Any) -> list[Window]:
+    def windows_of(self, timestamp: object) -> list[Window]:
         """The windows of a single row with this time, whether they have fired or not."""
         return self._windows_of(to_ms(timestamp))
 
-    def released(self) -> list[Any]:
+    def released(self) -> list[Row]:
         """Rows that were in their last window since the last call."""
         released, self._released = self._released, []
         return released
 
     @abstractmethod
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
 
     def _check_limit(self) -> None:
@@ -86,7 +87,7 @@ class KeptRows(Firing[WindowRows]):
         if self.rows >= self._max_rows:
             raise row_limit_error(self._max_rows)
 
-    def _of_each(self, keys: list[Any], of: Callable[[Any], WindowRows | None]) -> Iterator[list[WindowRows]]:
+    def _of_each(self, keys: list[RowKey], of: Callable[[RowKey], WindowRows | None]) -> Iterator[list[WindowRows]]:
         """Fire the windows of these keys, one at a time."""
         for some in in_steps(keys):
             for key in some:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ..topology import Outputs, nearest
 from .building import LatePolicy
@@ -42,7 +42,7 @@ class WindowSettings(SharedSettings, total=False):
     outputs: Outputs
 
 
-def given_settings(bolt: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+def given_settings(bolt: object, settings: Mapping[str, object]) -> dict[str, object]:
     """The settings that are not None. TypeError for an unknown name."""
     for name in settings:
         if name not in WindowSettings.__annotations__:

@@ -32,10 +32,11 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from .assigners import Mixed, whole
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
+from .values import Row, RowKey
 from .watermarks import END_MS
 from .window import Window, new_key
 
@@ -47,7 +48,7 @@ class _KeptRow:
 
     __slots__ = ("at", "row", "was_fired")
 
-    def __init__(self, at: int, row: Any) -> None:
+    def __init__(self, at: int, row: Row) -> None:
         self.at = at
         self.row = row
         self.was_fired = False
@@ -82,7 +83,7 @@ class _MixedWindows(KeptRows, Generic[K]):
     def __init__(self, assigner: Mixed, allowed_lateness_ms: int, max_rows: int) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
-        self._of_key: dict[Any, K] = {}
+        self._of_key: dict[RowKey, K] = {}
         self._timers = _Timers()
 
     @property
@@ -92,7 +93,7 @@ class _MixedWindows(KeptRows, Generic[K]):
         return None if end is None else end + self._lateness_ms
 
     @abstractmethod
-    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
+    def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:
         """Fire the window of a key that ends at `end`, and release rows."""
 
     def _release_all(self) -> None:
@@ -106,7 +107,7 @@ class _MixedWindows(KeptRows, Generic[K]):
             self._release_all()
         return None
 
-    def _add_to(self, key: Any, kept: K | None, empty: K) -> K:
+    def _add_to(self, key: RowKey, kept: K | None, empty: K) -> K:
         """Count one more row of a key, and return what is kept for the key."""
         self._check_limit()
         if kept is None:
@@ -128,7 +129,7 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._size: Final = whole(assigner.size, "the size of mixed windows")
 
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         kept, end = self._of_key.get(key), self._assigner.end_after(at_ms)
         reached_ms = self._reached_ms
         if (
@@ -146,7 +147,7 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
         self._timers.set(key, end)
         return True
 
-    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
+    def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:
         kept = self._of_key[key]
         until = bisect_left(kept, end, key=_at)
         start = max(0, until - self._size)
@@ -184,9 +185,9 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._size_ms: Final = whole(assigner.size_ms, "the size of mixed windows")
         self._slide: Final = whole(assigner.slide, "the slide of mixed windows")
-        self._idle: dict[Any, int] = {}  # key without rows → number of its rows not counted yet
+        self._idle: dict[RowKey, int] = {}  # key without rows → number of its rows not counted yet
 
-    def _put(self, key: Any, at_ms: int, row: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         if self._has_passed(at_ms + self._size_ms):
             return False
         counted_at, key_rows = self._counted_at(at_ms), self._of_key.get(key)
@@ -208,7 +209,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         reached_ms = self._reached_ms
         return at_ms if reached_ms is None else max(at_ms, reached_ms)
 
-    def _fire_key(self, key: Any, end: int) -> WindowRows | None:
+    def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:
         key_rows, fired = self._of_key.get(key), None
         if key_rows is None:
             return None
@@ -244,7 +245,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         key_rows.left = [row for row in (*key_rows.left, *left) if row.was_fired and row.at + 2 * self._size_ms > end]
         self.rows -= before - len(key_rows.left)
 
-    def _schedule_next(self, key: Any, key_rows: _KeyRows) -> None:
+    def _schedule_next(self, key: RowKey, key_rows: _KeyRows) -> None:
         """Set timers for the next window of a key and for its next release."""
         if len(key_rows.uncounted) >= self._slide:
             self._timers.set(key, key_rows.uncounted[self._slide - 1] + 1)
@@ -254,7 +255,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
             self._timers.set(key, key_rows.left[0].at + 2 * self._size_ms)
 
 
-def _fired(window: Window, key: Any, inside: list[_KeptRow], expired: list[_KeptRow]) -> WindowRows | None:
+def _fired(window: Window, key: RowKey, inside: list[_KeptRow], expired: list[_KeptRow]) -> WindowRows | None:
     """The fired window; None: no row is new."""
     new = [row for row in inside if not row.was_fired]
     if not new:

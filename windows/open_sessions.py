@@ -21,8 +21,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from .values import RowKey
 from .window import Window
 
 S = TypeVar("S")
@@ -36,7 +37,7 @@ class OpenSession(Generic[S]):
 
     __slots__ = ("closed", "contents", "end", "key", "start")
 
-    def __init__(self, key: Any, window: Window, contents: S) -> None:
+    def __init__(self, key: RowKey, window: Window, contents: S) -> None:
         self.key = key
         self.start = window.start
         self.end = window.end
@@ -67,8 +68,8 @@ class OpenSessions(Generic[S]):
     def __init__(self, gap_ms: int) -> None:
         self.count = 0
         self._gap_ms = gap_ms
-        self._of_key: dict[Any, list[OpenSession[S]]] = {}  # by start, which is also by end
-        self._closed: dict[Any, int] = {}  # key → closed sessions at the front of its list: no shift for each
+        self._of_key: dict[RowKey, list[OpenSession[S]]] = {}  # by start, which is also by end
+        self._closed: dict[RowKey, int] = {}  # key → closed sessions at the front of its list: no shift for each
         self._timers: list[tuple[int, int, OpenSession[S]]] = []
         self._timers_set = 0
 
@@ -78,7 +79,7 @@ class OpenSessions(Generic[S]):
             self._reset_timer()
         return self._timers[0][0] if self._timers else None
 
-    def merge_of(self, key: Any, at_ms: int) -> SessionMerge[S]:
+    def merge_of(self, key: RowKey, at_ms: int) -> SessionMerge[S]:
         """The merge that a row would cause. Nothing changes."""
         start, end = at_ms, at_ms + self._gap_ms
         of_key = self._of_key.get(key)
@@ -91,11 +92,11 @@ class OpenSessions(Generic[S]):
             start, end = min(start, touched[0].start), max(end, touched[-1].end)
         return SessionMerge(of_key, low, touched, Window(start, end))
 
-    def of(self, key: Any) -> list[OpenSession[S]]:
+    def of(self, key: RowKey) -> list[OpenSession[S]]:
         """All open sessions of a key."""
         return self._of_key.get(key, [])[self._closed.get(key, 0) :]
 
-    def put(self, key: Any, merge: SessionMerge[S], contents: S) -> None:
+    def put(self, key: RowKey, merge: SessionMerge[S], contents: S) -> None:
         """Apply a merge: the sessions that the row touches become one, with these contents."""
         if not merge.touched:
             session = OpenSession(key, merge.window, contents)

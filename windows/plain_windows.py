@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
-from typing import Any
 
 from .aggregate_runner import Columns
 from .aggregates import Aggregate
@@ -19,6 +18,7 @@ from .assigners import Sliding
 from .errors import WindowError
 from .time_windows import MAX_STATES, Rows, TimeWindows
 from .timestamps import to_ms
+from .values import RowKey, State
 from .window import AddResult, Fired, Window, in_steps
 
 
@@ -39,7 +39,7 @@ class PlainWindows(TimeWindows):
         """The watermark at which the next window fires; None: no window is open."""
         return self._starts[0] + self._assigner.size_ms + self._lateness_ms if self._starts else None
 
-    def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
+    def open_of(self, key: RowKey, timestamp: object = None) -> Iterator[tuple[Window, list[State]]]:
         """The open windows of a key with its states; with a `timestamp`, only the windows that contain it."""
         size_ms, at_ms = self._assigner.size_ms, None if timestamp is None else to_ms(timestamp)
         for start, columns in self._open.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..topology import DEFAULT_STREAM, Config, Fields, StreamId, nearest, read_outputs
 from .aggregates import Aggregate
@@ -18,6 +18,7 @@ from .early import Each, Every
 from .errors import WindowError
 from .settings import TimeSettings
 from .timestamps import TIMES
+from .values import is_tuple
 from .watermarks import Watermarks
 
 if TYPE_CHECKING:
@@ -34,27 +35,28 @@ TUPLE: Final[Given] = ("tup",)
 
 def wrong_windows(bolt: WindowBolt) -> list[str]:
     """Check that there are windows."""
-    windows: Any = bolt.windows
+    windows: object = bolt.windows
     if windows is None:
         return [
             "it has no windows: give Tumbling(size_ms), Sliding(size_ms, slide_ms), Session(gap_ms) or Counts(size)"
         ]
     if not isinstance(windows, Sliding | Session | Counts | Mixed):
         return [f"windows are {windows!r}; give Tumbling, Sliding, Session, Counts or Mixed"]
-    time: Any = getattr(windows, "time", Time.PROCESSING)
+    time: object = getattr(windows, "time", Time.PROCESSING)
     if not isinstance(time, Time):
         return [f"the time of its windows is {time!r}; give Time.EVENT, Time.PROCESSING or Time.INGESTION"]
     return []
 
 
-def wrong_key(key: Any, inputs: Mapping[StreamId, Fields]) -> list[str]:
+def wrong_key(key: object, inputs: Mapping[StreamId, Fields]) -> list[str]:
     """Check that the key is None, a field, several fields, or a function of a Tuple."""
     if key is None:
         return []
     if callable(key):
         return _of_function(key, "key")
-    names = (key,) if isinstance(key, str) else key
-    if not isinstance(names, tuple) or not names or not all(isinstance(name, str) and name for name in names):
+    given = (key,) if isinstance(key, str) else key if is_tuple(key) else ()
+    names = tuple(name for name in given if isinstance(name, str) and name)
+    if not names or len(names) < len(given):
         return [f"key is {key!r}; give a field's name, a tuple of names, or a function of a Tuple"]
     twice = sorted({name for name in names if names.count(name) > 1})
     return missing(names, inputs, "key") + [f"key names {name!r} twice" for name in twice]
@@ -77,7 +79,7 @@ def wrong_timestamp(bolt: WindowBolt, inputs: Mapping[StreamId, Fields]) -> list
 
 def wrong_late(bolt: WindowBolt) -> list[str]:
     """Check the policy for late tuples, and what it requires."""
-    late: Any = bolt.late
+    late: object = bolt.late
     name = type(bolt).__name__
     if not isinstance(late, LatePolicy):
         return [f"late is {late!r}; give LatePolicy.DROP, LatePolicy.STREAM or LatePolicy.RETRACT"]
@@ -94,9 +96,9 @@ def wrong_late(bolt: WindowBolt) -> list[str]:
     return []
 
 
-def wrong_early(bolt: Any) -> list[str]:
+def wrong_early(bolt: WindowedBolt) -> list[str]:
     """Check that early results are Every or Each, for windows by time."""
-    early = getattr(bolt, "early", None)
+    early: object = bolt.early
     if early is None:
         return []
     if not isinstance(early, Every | Each):
@@ -106,7 +108,7 @@ def wrong_early(bolt: Any) -> list[str]:
     return []
 
 
-def wrong_times(bolt: Any) -> list[str]:
+def wrong_times(bolt: WindowedBolt) -> list[str]:
     """Check the setting `times`, and that it applies to these windows."""
     if bolt.times not in TIMES:
         return [f'times is {bolt.times!r}; give "ms" (milliseconds since 1970) or "datetime" (in UTC)']
@@ -136,7 +138,7 @@ def wrong_settings(bolt: WindowBolt, check: Callable[[TimeSettings], None] | Non
 def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
     """Check the methods that windows call within a turn: `takes` has the arguments of each."""
     name = type(bolt).__name__
-    problems = []
+    problems: list[str] = []
     if bolt.blocking:
         problems.append(f"{name} is blocking, which bolts with windows cannot be: use a blocking bolt downstream")
     problems += [
@@ -180,7 +182,7 @@ def wrong_states(bolt: WindowedBolt) -> list[str]:
     return found
 
 
-def wrong_results(names: Sequence[str], outputs: Any) -> list[str]:
+def wrong_results(names: Sequence[str], outputs: object) -> list[str]:
     """Check that rows with these field names fit the outputs."""
     if outputs is None:
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -224,7 +226,7 @@ def missing(names: Sequence[str], inputs: Mapping[StreamId, Fields], what: str) 
     ]
 
 
-def accepts(called: Callable[..., Any], given: Given) -> bool:
+def accepts(called: Callable[..., object], given: Given) -> bool:
     """Whether it can be called with these positional arguments. True if it has no signature."""
     try:
         inspect.signature(called).bind(*given)
@@ -235,7 +237,7 @@ def accepts(called: Callable[..., Any], given: Given) -> bool:
     return True
 
 
-def _of_function(function: Callable[..., Any], what: str) -> list[str]:
+def _of_function(function: Callable[..., object], what: str) -> list[str]:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return [f"{what} is an async function, but it is called for each tuple in the middle of a turn: make it def"]
     if not accepts(function, TUPLE):

@@ -14,14 +14,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from .aggregates import Aggregate, States
 from .assigners import whole
 from .errors import WindowError
+from .values import Result, Row, RowKey, State, Value, is_tuple
 from .window import Window, in_order
 
-Of = Callable[[Any], Any] | str | int | tuple[str, ...] | None
+Of = Callable[[Row], Value] | str | int | tuple[str, ...] | None
 """The part of a row to use: a field by name or position; several by name; the result of a function; None: all of it.
 
 A row is a tuple of values; of a stream of one field it is the value itself.
@@ -43,7 +44,7 @@ class OfRows(Aggregate):
     """Whether that part must be a number, so that it cannot be a row of several fields."""
 
     def __init__(self, of: Of = None) -> None:
-        self._of: Callable[[Any], Any] | None
+        self._of: Callable[[Row], Value] | None
         self._names: tuple[str, ...] = ()
         self._several = isinstance(of, tuple)
         if of is None or callable(of):
@@ -81,10 +82,10 @@ class OfRows(Aggregate):
             bound._of = (lambda value: (value,)) if self._several else None
         return bound
 
-    def _value(self, row: Any) -> Any:
+    def _value(self, row: Row) -> Value:
         return row if self._of is None else self._of(row)
 
-    def column(self, values: Sequence[Any]) -> Sequence[Any]:
+    def column(self, values: Sequence[Value]) -> Sequence[Value]:
         if self._of is None:
             return values
         column = list(map(self._of, values))
@@ -92,7 +93,7 @@ class OfRows(Aggregate):
             raise RuntimeError(f"{self._of!r} raised StopIteration")
         return column
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         kinds = set(map(type, values))
         if kinds == _INT:
             try:
@@ -104,7 +105,7 @@ class OfRows(Aggregate):
 
 
 def _means_something(of: object) -> bool:
-    return isinstance(of, str | int) or (isinstance(of, tuple) and bool(of) and all(isinstance(n, str) for n in of))
+    return isinstance(of, str | int) or (is_tuple(of) and bool(of) and all(isinstance(n, str) for n in of))
 
 
 class Count(Aggregate):
@@ -117,16 +118,16 @@ class Count(Aggregate):
     def init_state(self, window: Window) -> int:
         return 0
 
-    def execute(self, value: Any, state: int, window: Window) -> int:
+    def execute(self, value: Value, state: int, window: Window) -> int:
         return state + 1
 
     def merge(self, first: int, second: int) -> int:
         return first + second
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         return True
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         states.update(keys)
 
     def new_states(self) -> States:
@@ -138,16 +139,16 @@ class Sum(OfRows):
 
     of_numbers = True
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         return 0
 
-    def execute(self, value: Any, state: Any, window: Window) -> Any:
+    def execute(self, value: Value, state: State, window: Window) -> State:
         return state + self._value(value)
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         return first + second
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         for key, value in zip(keys, values, strict=True):
             states[key] += value
 
@@ -160,19 +161,19 @@ class Mean(OfRows):
 
     of_numbers = True
 
-    def init_state(self, window: Window) -> tuple[Any, int]:
+    def init_state(self, window: Window) -> tuple[Value, int]:
         return 0, 0
 
-    def execute(self, value: Any, state: tuple[Any, int], window: Window) -> tuple[Any, int]:
+    def execute(self, value: Value, state: tuple[Value, int], window: Window) -> tuple[Value, int]:
         return state[0] + self._value(value), state[1] + 1
 
-    def merge(self, first: tuple[Any, int], second: tuple[Any, int]) -> tuple[Any, int]:
+    def merge(self, first: tuple[Value, int], second: tuple[Value, int]) -> tuple[Value, int]:
         return first[0] + second[0], first[1] + second[1]
 
-    def purge(self, state: tuple[Any, int], window: Window) -> Any:
+    def purge(self, state: tuple[Value, int], window: Window) -> Result:
         return state[0] / state[1]
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         get = states.get
         for key, value in zip(keys, values, strict=True):
             total, count = get(key, (0, 0))
@@ -191,25 +192,25 @@ NOTHING: Final = _Nothing()
 class Reduce(OfRows):
     """Combines the values by `function(a, b)`, which must be associative."""
 
-    def __init__(self, function: Callable[[Any, Any], Any], of: Of = None) -> None:
+    def __init__(self, function: Callable[[Value, Value], Value], of: Of = None) -> None:
         super().__init__(of)
         if not callable(function):
             raise WindowError(f"Reduce by {function!r}: give a function of two values")
         self._function = function
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         return NOTHING
 
-    def execute(self, value: Any, state: Any, window: Window) -> Any:
+    def execute(self, value: Value, state: State, window: Window) -> State:
         value = self._value(value)
         return value if state is NOTHING else self._function(state, value)
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         if first is NOTHING or second is NOTHING:
             return second if first is NOTHING else first
         return self._function(first, second)
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         return False  # the function is the user's
 
 
@@ -219,10 +220,10 @@ class Min(Reduce):
     def __init__(self, of: Of = None) -> None:
         super().__init__(_least, of)
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         return PLAIN.issuperset(map(type, values))
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         get = states.get
         for key, value in zip(keys, values, strict=True):
             least = get(key)
@@ -236,10 +237,10 @@ class Max(Reduce):
     def __init__(self, of: Of = None) -> None:
         super().__init__(_greatest, of)
 
-    def takes(self, values: Sequence[Any]) -> bool:
+    def takes(self, values: Sequence[Value]) -> bool:
         return PLAIN.issuperset(map(type, values))
 
-    def execute_batch(self, keys: Sequence[Any], values: Sequence[Any], states: States) -> None:
+    def execute_batch(self, keys: Sequence[RowKey], values: Sequence[Value], states: States) -> None:
         get = states.get
         for key, value in zip(keys, values, strict=True):
             greatest = get(key)
@@ -247,13 +248,13 @@ class Max(Reduce):
                 states[key] = value
 
 
-def _least(first: Any, second: Any) -> Any:
+def _least(first: State, second: State) -> State:
     if second != second:  # NaN, which is not to be compared
         return first
     return second if first != first or second < first else first
 
 
-def _greatest(first: Any, second: Any) -> Any:
+def _greatest(first: State, second: State) -> State:
     if second != second:
         return first
     return second if first != first or second > first else first
@@ -267,10 +268,10 @@ class Fold(OfRows):
 
     def __init__(
         self,
-        initial: Callable[[], Any],
-        function: Callable[[Any, Any], Any],
-        merge: Callable[[Any, Any], Any] | None = None,
-        result: Callable[[Any], Any] | None = None,
+        initial: Callable[[], State],
+        function: Callable[[State, Value], State],
+        merge: Callable[[State, State], State] | None = None,
+        result: Callable[[State], Result] | None = None,
         of: Of = None,
     ) -> None:
         super().__init__(of)
@@ -287,35 +288,35 @@ class Fold(OfRows):
     def merges(self) -> bool:
         return self._merge is not None
 
-    def init_state(self, window: Window) -> Any:
+    def init_state(self, window: Window) -> State:
         return self._initial()
 
-    def execute(self, value: Any, state: Any, window: Window) -> Any:
+    def execute(self, value: Value, state: State, window: Window) -> State:
         return self._function(state, self._value(value))
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: State, second: State) -> State:
         return super().merge(first, second) if self._merge is None else self._merge(first, second)
 
-    def purge(self, state: Any, window: Window) -> Any:
+    def purge(self, state: State, window: Window) -> Result:
         return state if self._result is None else self._result(state)
 
 
 class Collect(OfRows):
     """All values, as a list. The memory of a window then grows with its rows."""
 
-    def init_state(self, window: Window) -> list[Any]:
+    def init_state(self, window: Window) -> list[Value]:
         return []
 
-    def execute(self, value: Any, state: list[Any], window: Window) -> None:
+    def execute(self, value: Value, state: list[Value], window: Window) -> None:
         state.append(self._value(value))
 
-    def ready_for(self, value: Any) -> None:
+    def ready_for(self, value: Value) -> None:
         self._value(value)
 
-    def merge(self, first: list[Any], second: list[Any]) -> list[Any]:
+    def merge(self, first: list[Value], second: list[Value]) -> list[Value]:
         return first + second
 
-    def purge(self, state: list[Any], window: Window) -> list[Any]:
+    def purge(self, state: list[Value], window: Window) -> list[Value]:
         return list(state)
 
 
@@ -329,23 +330,23 @@ class TopK(OfRows):
         super().__init__(of)
         self._k = whole(k, "how many TopK gives (k)")
 
-    def init_state(self, window: Window) -> dict[Any, int]:
+    def init_state(self, window: Window) -> dict[Value, int]:
         return {}
 
-    def execute(self, value: Any, state: dict[Any, int], window: Window) -> None:
+    def execute(self, value: Value, state: dict[Value, int], window: Window) -> None:
         value = self._value(value)
         state[value] = state.get(value, 0) + 1
 
-    def ready_for(self, value: Any) -> None:
+    def ready_for(self, value: Value) -> None:
         hash(self._value(value))
 
-    def merge(self, first: dict[Any, int], second: dict[Any, int]) -> dict[Any, int]:
+    def merge(self, first: dict[Value, int], second: dict[Value, int]) -> dict[Value, int]:
         merged = dict(first)
         for value, count in second.items():
             merged[value] = merged.get(value, 0) + count
         return merged
 
-    def purge(self, state: dict[Any, int], window: Window) -> list[tuple[Any, int]]:
+    def purge(self, state: dict[Value, int], window: Window) -> list[tuple[Value, int]]:
         if len(state) > self._k:  # only candidates are sorted
             least = nlargest(self._k, state.values())[-1]
             state = {value: count for value, count in state.items() if count >= least}

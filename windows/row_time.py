@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..topology import Config
 from .rows import Timestamp
@@ -24,5 +24,4 @@ class RowTime:
 
     def clock(self, config: Config, *, exact: bool) -> StreamClock:
         """A clock for one task that emits to the bolt. `config` is the bolt's; `exact`: see StreamClock."""
-        windows: Any = self._bolt.windows
-        return StreamClock(TimeSettings.of(self._bolt, config), windows, exact=exact)
+        return StreamClock(TimeSettings.of(self._bolt, config), self._bolt.windows, exact=exact)

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
 
 from ..topology import ColumnRows, Fields, Segment, TimedItems, Tuple
+from .values import Row, RowKey, Value
 
-Key = str | tuple[str, ...] | Callable[[Tuple], Any] | None
+Key = str | tuple[str, ...] | Callable[[Tuple], object] | None
 """The key of rows: a field, several fields, or a function of a Tuple; None: no key."""
 
-Timestamp = str | Callable[[Tuple], Any] | None
+Timestamp = str | Callable[[Tuple], object] | None
 """The event time of a row: a field, or a function of a Tuple."""
 
-Column = Callable[[Sequence[Any]], Sequence[Any]]
+Column = Callable[[Sequence[Row]], Sequence[Value]]
 
 
 class ReadRows:
@@ -30,7 +30,9 @@ class ReadRows:
 
     __slots__ = ("failed", "keys", "places", "timestamps", "values")
 
-    def __init__(self, places: Sequence[int], keys: Any, timestamps: Any, values: Any) -> None:
+    def __init__(
+        self, places: Sequence[int], keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]
+    ) -> None:
         self.places = places
         self.keys = keys
         self.timestamps = timestamps
@@ -51,7 +53,7 @@ class RowReader:
 
     def read(self, segment: Segment, start: int, stop: int, at_ms: int | None) -> ReadRows:
         """Read rows [start, stop). `at_ms`: the time of all of them; None: it is read from the rows."""
-        items: Any = segment.items
+        items: Sequence[Row] = segment.items
         if type(items) is ColumnRows:
             items = items.items
         if stop - start != len(items):
@@ -63,12 +65,12 @@ class RowReader:
         key, timestamp, value = known
         count = len(items)
         places = range(start, stop)
-        tuples: Any = None
+        tuples: Sequence[Tuple] = ()
         if self._tuples or self._has_functions:
             tuples = [segment.tuple_at(place) for place in places]
-        keys: Any = [None] * count if key is None else key(items)
-        times: Any = [at_ms] * count if timestamp is None else timestamp(items)
-        values: Any = tuples if self._tuples else (items if value is None else value(items))
+        keys: Sequence[RowKey] = [None] * count if key is None else key(items)
+        times: Sequence[object] = [at_ms] * count if timestamp is None else timestamp(items)
+        values: Sequence[Value] = tuples if self._tuples else (items if value is None else value(items))
         rows = ReadRows(places, keys, times, values)
         if self._has_functions:
             self._call_functions(rows, tuples, at_ms, items.times if type(items) is TimedItems else None)
@@ -82,7 +84,7 @@ class RowReader:
         return key, timestamp, value
 
     def _call_functions(
-        self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, stamped: Sequence[Any] | None
+        self, rows: ReadRows, tuples: Sequence[Tuple], at_ms: int | None, stamped: Sequence[object] | None
     ) -> None:
         """Call the user's functions for keys and timestamps. `stamped`: times that the emitter has computed already."""
         kept: list[int] = []
@@ -92,9 +94,9 @@ class RowReader:
                 if callable(self._key):
                     keys[n] = self._key(tup)
                 if callable(self._timestamp) and at_ms is None:
-                    times[n] = self._timestamp(tup) if stamped is None else stamped[n]
-                    if isinstance(times[n], Exception):
-                        raise times[n]
+                    time = times[n] = self._timestamp(tup) if stamped is None else stamped[n]
+                    if isinstance(time, Exception):
+                        raise time
             except Exception as error:  # only this row fails
                 rows.failed.append((rows.places[n], error))
             else:
@@ -116,7 +118,7 @@ def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) 
         if not as_tuple:
             return _unchanged
         return lambda items: [(item,) * len(places) for item in items]
-    take: Callable[[Any], Any]
+    take: Callable[[Row], Value]
     if len(places) == 1:
         take = itemgetter(places[0])
         if as_tuple:
@@ -126,5 +128,5 @@ def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) 
     return lambda items: list(map(take, items))
 
 
-def _unchanged(items: Sequence[Any]) -> Sequence[Any]:
+def _unchanged(items: Sequence[Row]) -> Sequence[Value]:
     return items

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .assigners import whole
 from .generators import INTERVAL_MS, Generator
 from .timestamps import to_ms
+from .values import Row
 
 
 class SafeGenerator(Generator):
@@ -24,7 +24,7 @@ class SafeGenerator(Generator):
         self._paused_until_ms: int | None = None  # it is not called before that time
         self._due_ms = self._next()
 
-    def observe(self, timestamps: Sequence[int], rows: Sequence[Any]) -> int | None:
+    def observe(self, timestamps: Sequence[int], rows: Sequence[Row]) -> int | None:
         try:
             watermark = self._generator.observe(timestamps, rows)
             return None if watermark is None else to_ms(watermark)

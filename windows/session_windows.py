@@ -11,7 +11,6 @@ From: JStorm, WindowStateMerger. How sessions grow, and where that departs, is i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from .aggregate_runner import AggregateRunner, check_state
 from .aggregates import Aggregate
@@ -21,9 +20,10 @@ from .firing import Firing
 from .open_sessions import OpenSession, OpenSessions
 from .time_windows import MAX_STATES, state_limit_error
 from .timestamps import to_ms
+from .values import RowKey, State, Value
 from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
-States = list[Any]
+States = list[State]
 """One state of each aggregate."""
 
 
@@ -54,19 +54,19 @@ class SessionWindows(Firing[Fired]):
         end = self._sessions.next_end()
         return None if end is None else end + 1 + self._lateness_ms
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and value of each. Returns which were late or failed."""
         return self._add_each(keys, timestamps, values, self._put)
 
-    def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
+    def add_one(self, key: RowKey, timestamp: object, value: Value) -> AddResult:
         """Add a single row."""
         return self.add((key,), (timestamp,), (value,))
 
-    def windows_of(self, timestamp: Any) -> list[Window]:
+    def windows_of(self, timestamp: object) -> list[Window]:
         """The session of a single row."""
         return self._assigner.windows_of(to_ms(timestamp))
 
-    def open_of(self, key: Any, timestamp: Any = None) -> Iterator[tuple[Window, list[Any]]]:
+    def open_of(self, key: RowKey, timestamp: object = None) -> Iterator[tuple[Window, list[State]]]:
         """The open sessions of a key with their states; with a `timestamp`, only those that a row would touch."""
         sessions = self._sessions
         found = sessions.of(key) if timestamp is None else sessions.merge_of(key, to_ms(timestamp)).touched
@@ -78,7 +78,7 @@ class SessionWindows(Firing[Fired]):
 
     def _results(self, end: int) -> Iterator[list[Fired]]:
         """The results of the sessions that end at `end`."""
-        closed: dict[Any, OpenSession[States]] = {}
+        closed: dict[RowKey, OpenSession[States]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
             if not len(closed) % STEP:
@@ -90,7 +90,7 @@ class SessionWindows(Firing[Fired]):
     def _is_over(self, end: int) -> bool:
         return self._has_passed(end + 1)
 
-    def _put(self, key: Any, at_ms: int, value: Any) -> bool:
+    def _put(self, key: RowKey, at_ms: int, value: Value) -> bool:
         """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
         if self._is_over(merge.window.end):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..topology import Config
 from .assigners import duration, whole
 from .errors import WindowError
 from .generators import Generator, Periodic
+from .values import is_a
 from .watermarks import WatermarkPolicy
+
+if TYPE_CHECKING:
+    from .bolts import WindowBolt
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class TimeSettings:
     generator: Callable[[], Generator] | None
 
     @classmethod
-    def of(cls, bolt: Any, config: Config) -> TimeSettings:
+    def of(cls, bolt: WindowBolt, config: Config) -> TimeSettings:
         """The settings of a bolt. WindowError if one of them is wrong."""
         lag_ms = _given(bolt.lag_ms, config.watermark_lag_ms)
         return cls(
@@ -59,15 +63,15 @@ class TimeSettings:
             made = self.generator()
         except Exception as error:
             raise WindowError(f"generator() raised {type(error).__name__}: {error}") from error
-        if not isinstance(made, Generator):
+        if not is_a(made, Generator):
             raise WindowError(f"generator() made {made!r}; give a function that makes a Generator: lambda: Periodic(…)")
         return made
 
 
-def _given(own: Any, config: Any) -> Any:
+def _given(own: int | None, config: int | None) -> int | None:
     return config if own is None else own
 
 
-def _optional(value: Any, what: str) -> int | None:
+def _optional(value: object, what: str) -> int | None:
     """0 means that there is none."""
     return None if value is None or value == 0 else whole(value, what)

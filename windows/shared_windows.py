@@ -14,13 +14,13 @@ From: JStorm, WindowedBoltExecutor, which counts each row in each of its windows
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from .aggregate_runner import Columns
 from .aggregates import Aggregate
 from .assigners import Sliding
 from .time_windows import MAX_STATES, Rows, TimeWindows, state_limit_error
 from .two_stacks import Slices, TwoStacks
+from .values import RowKey, Value
 from .window import AddResult, Fired, Window, in_steps, new_key
 
 
@@ -63,7 +63,7 @@ class SharedWindows(TimeWindows):
             except Exception as error:  # only this row fails; the caller fails its tuple
                 added.failed.append((place, error))
 
-    def _add_late(self, slice_: Window, key: Any, value: Any) -> None:
+    def _add_late(self, slice_: Window, key: RowKey, value: Value) -> None:
         """Add a row to a slice that the stacks already contain."""
         known = self._slices.columns.get(slice_.start)
         if known is None or key not in known[0]:

@@ -25,7 +25,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from .aggregate_runner import AggregateRunner, Columns, next_state
 from .aggregates import Aggregate
@@ -33,6 +33,7 @@ from .assigners import Sliding, whole
 from .errors import WindowLimitError
 from .firing import Firing, readable_row
 from .timestamps import bounds_ms, to_ms
+from .values import RowKey, Value
 from .window import AddResult, Fired, Window, is_nan, new_key
 
 MAX_STATES: Final = 1_000_000
@@ -52,7 +53,7 @@ class Rows:
 
     __slots__ = ("keys", "places", "values")
 
-    def __init__(self, places: Sequence[int], keys: Sequence[Any], values: Sequence[Any]) -> None:
+    def __init__(self, places: Sequence[int], keys: Sequence[RowKey], values: Sequence[Value]) -> None:
         self.places = places
         self.keys = keys
         self.values = values
@@ -83,7 +84,7 @@ class TimeWindows(Firing[Fired]):
         self, assigner: Sliding, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
     ) -> None:
         super().__init__(allowed_lateness_ms)
-        self.states = 0
+        self.states: int = 0
         self.least_start: int | None = None
         self._assigner = assigner
         self._runner = AggregateRunner(aggregate, shared=self.shares)
@@ -112,7 +113,7 @@ class TimeWindows(Firing[Fired]):
     def _close_first(self) -> Iterator[list[Fired]] | None:
         """Close the first window that is due, and give its results in steps; None: none is due."""
 
-    def add(self, keys: Sequence[Any], timestamps: Sequence[Any], values: Sequence[Any]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and value of each. Returns which were late or failed."""
         added = AddResult()
         if not timestamps:
@@ -123,15 +124,17 @@ class TimeWindows(Firing[Fired]):
         bounds = bounds_ms(timestamps)
         added.plain = bounds is not None
         if bounds is None:
-            places, timestamps = _readable(timestamps, added)
+            places, times = _readable(timestamps, added)
             if not places:
                 return added
             keys, values = [keys[place] for place in places], [values[place] for place in places]
-            bounds = min(timestamps), max(timestamps)
+            bounds = min(times), max(times)
+        else:
+            times = cast("Sequence[int]", timestamps)
         rows = Rows(places, keys, values)
         usual = self._usual
         if bounds[0] < usual.start or bounds[1] >= usual.end or self._usual_end is None:
-            for number, at_ms, some in self._by_slice(timestamps, rows, *bounds, added):
+            for number, at_ms, some in self._by_slice(times, rows, *bounds, added):
                 self._put(self._slice(number, at_ms), some, added)
         elif self._has_passed(self._usual_end):
             added.late.extend(places)
@@ -141,7 +144,7 @@ class TimeWindows(Firing[Fired]):
         added.failed.sort(key=itemgetter(0))
         return added
 
-    def add_one(self, key: Any, timestamp: Any, value: Any) -> AddResult:
+    def add_one(self, key: RowKey, timestamp: object, value: Value) -> AddResult:
         """Add a single row."""
         return self.add((key,), (timestamp,), (value,))
 
@@ -150,7 +153,7 @@ class TimeWindows(Firing[Fired]):
             self._all_fired = False
         return super().advance(watermark_ms)
 
-    def windows_of(self, timestamp: Any) -> list[Window]:
+    def windows_of(self, timestamp: object) -> list[Window]:
         """The windows of a row, whether they have fired or not."""
         return self._assigner.windows_of(to_ms(timestamp))
 
@@ -216,11 +219,11 @@ class TimeWindows(Firing[Fired]):
             self._put_each(targets, rows, added)
         self._keep(slice_, targets)
 
-    def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Any]] | None:
+    def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Value]] | None:
         """The column of each part; None: a row could fail, so rows are added one by one."""
         if not self._plain:
             return None
-        batch: list[Sequence[Any]] = []
+        batch: list[Sequence[Value]] = []
         try:
             free = self._max_states - self.states
             if len(rows.keys) * len(targets) > free or not _PLAIN_KEYS.issuperset(map(type, rows.keys)):
@@ -237,7 +240,7 @@ class TimeWindows(Firing[Fired]):
             return None
         return batch
 
-    def _counted(self, value: Any) -> None:
+    def _counted(self, value: Value) -> None:
         """After a row was added by itself: check whether batches are still possible."""
         if self._plain:
             try:
@@ -272,7 +275,7 @@ class TimeWindows(Firing[Fired]):
                 continue
             self.states += known is None
 
-    def _put_row(self, targets: list[tuple[Window, Columns]], key: Any, value: Any) -> None:
+    def _put_row(self, targets: list[tuple[Window, Columns]], key: RowKey, value: Value) -> None:
         new = sum(key not in columns[0] for _, columns in targets)
         if self.states + new > self._max_states:
             raise state_limit_error(self._max_states)
@@ -293,7 +296,7 @@ def state_limit_error(max_states: int) -> WindowLimitError:
     )
 
 
-def _readable(timestamps: Sequence[Any], added: AddResult) -> tuple[list[int], list[int]]:
+def _readable(timestamps: Sequence[object], added: AddResult) -> tuple[Sequence[int], Sequence[int]]:
     read = map(readable_row, timestamps, range(len(timestamps)), repeat(added))
     pairs = [(place, timestamp) for place, timestamp in enumerate(read) if timestamp is not None]
     return [place for place, _ in pairs], [timestamp for _, timestamp in pairs]

@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from operator import index
-from typing import Any, Final
+from typing import Final
 
 from .errors import TimestampError
+from .values import Value
 
 RANGE_MS: Final = 250_000_000_000_000
 """About 7,900 years before and after 1970: all that a datetime can express, but not today in nanoseconds."""
@@ -26,7 +27,7 @@ _MS: Final = timedelta(milliseconds=1)
 _INT: Final = frozenset({int})
 
 
-def to_ms(value: Any) -> int:
+def to_ms(value: Value) -> int:
     """Milliseconds since 1970 of an int or a float (milliseconds, rounded down) or a datetime with a zone.
 
     TimestampError if it is anything else.
@@ -60,7 +61,7 @@ def to_ms(value: Any) -> int:
     return at_ms
 
 
-def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
+def bounds_ms(values: Sequence[Value]) -> tuple[int, int] | None:
     """The least and greatest of a column of ints that are valid timestamps; None if it contains anything else.
 
     The column must not be empty. Without a loop in Python.
@@ -71,7 +72,7 @@ def bounds_ms(values: Sequence[Any]) -> tuple[int, int] | None:
     return (least, greatest) if least >= -RANGE_MS and greatest <= RANGE_MS else None
 
 
-def all_ms(values: Sequence[Any]) -> Sequence[int]:
+def all_ms(values: Sequence[Value]) -> Sequence[int]:
     """A column as whole milliseconds: itself if all values are ints. TimestampError like `to_ms`."""
     return values if _INT.issuperset(map(type, values)) else [to_ms(value) for value in values]
 

@@ -23,10 +23,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from .aggregate_runner import AggregateRunner, Columns, Merge, check_state
 from .aggregates import States
+from .values import RowKey, State
 from .window import STEP, Window
 
 NOTHING: Final = object()
@@ -106,11 +107,11 @@ class TwoStacks:
         if not self._fronts and self._back_from is not None and self._back_from < window.start:
             yield from self._rebuild_front(window.start)
 
-    def keys(self) -> list[Any]:
+    def keys(self) -> list[RowKey]:
         """All keys of the window."""
         return list({**self._front[0], **self._back[0]})
 
-    def of(self, keys: Sequence[Any]) -> Columns:
+    def of(self, keys: Sequence[RowKey]) -> Columns:
         """The merged states of some keys."""
         columns: Columns = []
         for safe, unchecked, front, back in zip(
@@ -122,12 +123,13 @@ class TwoStacks:
                 columns.append(_joined(safe, front, back, keys))
         return columns
 
-    def add_late(self, slice_: Window, key: Any, states: list[Any]) -> bool:
+    def add_late(self, slice_: Window, key: RowKey, states: list[State]) -> bool:
         """Add states of a key to a slice that the stacks contain. Whether the key is new in the slice."""
         columns = self._slices.columns.get(slice_.start)
         is_new = columns is None or key not in columns[0]
         if columns is None:
-            columns = [{} for _ in self._merges]
+            empty: Columns = [{} for _ in self._merges]
+            columns = empty
         if not is_new:
             known = [by_key[key] for by_key in columns]
             states = [check_state(merge(*pair)) for merge, *pair in zip(self._merges, known, states, strict=True)]
@@ -169,12 +171,12 @@ class TwoStacks:
         self._back = [{} for _ in self._merges]
         self._back_from = None
 
-    def _join_front(self, start: int, key: Any, columns: Columns, states: list[Any]) -> None:
+    def _join_front(self, start: int, key: RowKey, columns: Columns, states: list[State]) -> None:
         at = next((at for at, front in enumerate(self._fronts) if front.start <= start), len(self._fronts))
         missing = at == len(self._fronts) or self._fronts[at].start != start
         own = _FrontSlice(start, columns, [{} for _ in self._merges]) if missing else self._fronts[at]
         fronts = [*self._fronts[:at], own, *self._fronts[at + (not missing) :]]
-        changes: list[tuple[dict[Any, Any], Any]] = []
+        changes: list[tuple[States, State]] = []
         for part, merge in enumerate(self._merges):
             joined = NOTHING
             for front in fronts:
@@ -190,8 +192,8 @@ class TwoStacks:
                 by_key[key] = joined
         self._fronts = fronts
 
-    def _join_back(self, start: int, key: Any, states: list[Any]) -> None:
-        joined: list[Any] = []
+    def _join_back(self, start: int, key: RowKey, states: list[State]) -> None:
+        joined: list[State] = []
         starts = self._slices.between(self._front_until, self.until)
         if start not in self._slices.columns:
             insort(starts, start)
@@ -207,7 +209,7 @@ class TwoStacks:
         self._back_from = start if self._back_from is None else min(self._back_from, start)
 
 
-def _joined(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> States:
+def _joined(merge: Merge, front: States, back: States, keys: Sequence[RowKey]) -> States:
     if not front or not back:
         states = front or back
         return {key: states[key] for key in keys}
@@ -217,7 +219,7 @@ def _joined(merge: Merge, front: States, back: States, keys: Sequence[Any]) -> S
     }
 
 
-def _in_steps(states: States) -> Iterator[Iterator[tuple[Any, Any]]]:
+def _in_steps(states: States) -> Iterator[Iterator[tuple[RowKey, State]]]:
     """All items, in steps."""
     items = iter(states.items())
     for _ in range(0, len(states), STEP):

@@ -13,11 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from .generators import Generator
 from .safe_generator import SafeGenerator
 from .settings import TimeSettings
+from .values import Row, RowKey
 from .watermarks import END_MS, Watermarks
 
 
@@ -78,7 +78,7 @@ class WatermarkTracker:
         return min(known, default=None)
 
     @property
-    def idle(self) -> frozenset[Any]:
+    def idle(self) -> frozenset[RowKey]:
         """The input tasks that are idle: windows do not wait for them."""
         return self._watermarks.idle
 
@@ -91,7 +91,7 @@ class WatermarkTracker:
         """Input task → its watermark."""
         return {task: self._watermarks.of(task) for task in self._sends_watermarks}
 
-    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any], now_ms: int) -> None:
+    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Row], now_ms: int) -> None:
         """Add rows of an input task; `timestamps` of the readable rows."""
         sends = self._sends_watermarks.get(task)
         if sends is None:  # it closes a cycle: its rows do not show the progress of the input

@@ -23,10 +23,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from .assigners import whole
 from .errors import WindowError
+from .values import is_a
 
 END_MS: Final = 2**62
 """The watermark after the last row: later than every time."""
@@ -62,10 +63,9 @@ class Watermarks:
         idle_timeout_ms: int | None = None,
         now_ms: int = 0,
     ) -> None:
-        if not isinstance(policy, WatermarkPolicy):
+        if not is_a(policy, WatermarkPolicy):
             raise WindowError(f"the policy of watermarks is {policy!r}; give a WatermarkPolicy")
-        share: Any = ratio
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        if not _is_share(ratio):
             raise WindowError(f"the ratio of input tasks is {ratio!r}; give a share above 0 and up to 1")
         self.watermark: int | None = None
         self.decisions = 0
@@ -164,3 +164,7 @@ class Watermarks:
         else:
             enough = max(1, -(-self._ratio.numerator * len(active) // self._ratio.denominator))
         return known[enough - 1] if len(known) >= enough else None
+
+
+def _is_share(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1

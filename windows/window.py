@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from .errors import WindowKeyError
+from .values import Result, RowKey
 
 K = TypeVar("K")
 
@@ -25,6 +26,7 @@ AT_ONCE: Final = 4_000
 """Keys sorted in one step: about a millisecond."""
 
 _NUMBERS: Final = frozenset({int, float, bool})
+_TUPLE: Final = frozenset({tuple})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,8 @@ class Fired(NamedTuple):
     """A fired window for one key: the result of `purge`, or the error that it raised."""
 
     window: Window
-    key: Any
-    result: Any
+    key: RowKey
+    result: Result
     error: Exception | None = None
 
 
@@ -113,12 +115,12 @@ class AddResult:
         return f"AddResult(late={self.late}, failed={self.failed})"
 
 
-def is_nan(key: Any) -> bool:
+def is_nan(key: RowKey) -> bool:
     """Whether the key is NaN, or a tuple that contains NaN."""
-    return bool(key != key) or (type(key) is tuple and any(part != part for part in key))
+    return bool(key != key) or (type(key) in _TUPLE and any(part != part for part in key))
 
 
-def new_key(key: Any) -> None:
+def new_key(key: RowKey) -> None:
     """Check a new key. WindowKeyError for NaN, which equals nothing and would never be found again."""
     if is_nan(key):
         raise WindowKeyError(f"the key {key!r:.100} contains NaN, which equals nothing; give such rows another key")
@@ -135,8 +137,8 @@ def in_order(keys: Iterable[K]) -> list[K]:
 
 def in_steps(keys: list[K], step: int = STEP) -> Iterator[list[K]]:
     """Like `in_order`, in steps (which may be empty): sorting a million keys at once would block the event loop."""
-    runs: list[list[Any]] = []
-    kinds: set[Any] = set()
+    runs: list[list[RowKey]] = []
+    kinds: set[object] = set()
     if len(keys) > AT_ONCE:
         for start in range(0, len(keys), AT_ONCE):
             run = keys[start : start + AT_ONCE]
@@ -150,7 +152,7 @@ def in_steps(keys: list[K], step: int = STEP) -> Iterator[list[K]]:
         yield some
 
 
-def _kind(keys: Sequence[Any]) -> Any:
+def _kind(keys: Sequence[RowKey]) -> object:
     """The common kind of comparable keys; None: unknown."""
     types = set(map(type, keys))
     if types == {tuple} and len(lengths := set(map(len, keys))) == 1:
@@ -161,10 +163,10 @@ def _kind(keys: Sequence[Any]) -> Any:
     return types.pop() if types in ({str}, {bytes}) else None
 
 
-def _rank(key: Any) -> Any:
+def _rank(key: RowKey) -> tuple[object, ...]:
     if type(key) in _NUMBERS:
         return "int", key
     name = type(key).__qualname__
-    if type(key) is tuple:
+    if type(key) in _TUPLE:
         return name, tuple(map(_rank, key))
     return (name, key) if type(key) in {str, bytes} else (name, repr(key))

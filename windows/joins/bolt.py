@@ -18,7 +18,7 @@ From: Storm, JoinBolt. The clauses are in clauses.py, the joining is in hash.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Self, Unpack
+from typing import ClassVar, Final, Self, Unpack
 
 from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
 from ..assigners import Session, whole
@@ -26,6 +26,7 @@ from ..bolts import BufferedWindowBolt, Windows
 from ..errors import WindowError
 from ..kept_rows import WindowRows
 from ..keywords import SharedSettings
+from ..values import Value
 from ..window import is_nan
 from .clauses import Joins, Names
 from .hash import MAX_JOINED, HashJoin, JoinKind
@@ -131,7 +132,7 @@ class JoinBolt(BufferedWindowBolt):
             if count % AT_ONCE == 0:
                 await collector.drain()
 
-    def _checked(self, tup: Tuple) -> tuple[Any, ...] | None:
+    def _checked(self, tup: Tuple) -> tuple[Value, ...] | None:
         """The window key: None for all tuples, except with sessions. Tuples that cannot be joined fail here."""
         number = self._inputs[tup.source_component, tup.stream]
         self._machine.check(number, tup.values)

@@ -20,10 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from ...topology import DEFAULT_STREAM, Fields, StreamId, nearest
 from ..errors import WindowError
+from ..values import is_tuple
 from .hash import MAX_JOINED, Column, HashJoin, JoinKind, JoinStep
 
 Names = str | Sequence[str]
@@ -189,7 +190,8 @@ class Joins:
 
     def _find(self, reference: str, fields: FieldsOf) -> Column | str:
         """A field of any input. A reference that begins with the name of an input is looked up there first."""
-        qualified, plain = [], []
+        qualified: list[Column | None] = []
+        plain: list[Column | None] = []
         for at, joined in enumerate(self.inputs):
             names = fields[joined.source]
             prefix = next((one for one in _prefixes(joined.source) if reference.startswith(one)), None)
@@ -215,7 +217,7 @@ class Joins:
         ]
 
 
-def stream_id(name: Any) -> StreamId:
+def stream_id(name: object) -> StreamId:
     """The stream named by `component` or `component:stream`."""
     if not isinstance(name, str) or not name.strip():
         raise WindowError(f"an input of a join is {name!r}; give a component's id, or 'component:stream'")
@@ -223,15 +225,16 @@ def stream_id(name: Any) -> StreamId:
     return StreamId(component, stream or DEFAULT_STREAM)
 
 
-def key_names(key: Any) -> tuple[str, ...]:
+def key_names(key: str | Sequence[str]) -> tuple[str, ...]:
     """The field names of a key."""
-    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list | tuple) else ()
-    if not names or not all(isinstance(name, str) and name for name in names):
+    given = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list) else key if is_tuple(key) else ()
+    names = tuple(name for name in given if isinstance(name, str) and name)
+    if not names or len(names) < len(given):
         raise WindowError(f"a join by {key!r}; give the name of a field, or a tuple of names")
     return names
 
 
-def _parts(text: Any) -> list[str]:
+def _parts(text: object) -> list[str]:
     if not isinstance(text, str):
         raise WindowError(f"select of {text!r}; give names: select('user, clicks:url')")
     return [part.strip() for part in text.split(",") if part.strip()]

@@ -20,13 +20,14 @@ From: Storm, JoinBolt. It leaves out rows without a key in a left join, and has 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from ..assigners import whole
 from ..errors import JoinError
+from ..values import RowKey, Value, is_mapping, is_tuple
 
 Places = tuple[int | None, ...]
 """For each input, the place of a row, or None."""
@@ -66,18 +67,18 @@ class Column:
     name: str = ""
 
     @property
-    def of(self) -> Callable[[Sequence[Any]], Any]:
+    def of(self) -> Callable[[Sequence[Value]], RowKey]:
         """A function that reads it from a row of its input. JoinError if a value on the path is no mapping."""
         position, path = self.position, self.path
         if not path:
             return itemgetter(position)
 
-        def read(row: Sequence[Any]) -> Any:
+        def read(row: Sequence[Value]) -> RowKey:
             value = row[position]
             for key in path:
                 if value is None:
                     return None
-                if not isinstance(value, Mapping):
+                if not is_mapping(value):
                     raise JoinError(
                         f"{self.name}: there is no {key!r} in a {type(value).__qualname__}; only mappings have names "
                         "behind a dot"
@@ -113,42 +114,42 @@ class HashJoin:
             [(column.of, column) for column in keys if column.input == number] for number in range(len(steps) + 1)
         ]
 
-    def check(self, number: int, row: Sequence[Any]) -> None:
+    def check(self, number: int, row: Sequence[Value]) -> None:
         """Raise JoinError if a row of this input has a key without a hash."""
         for of, column in self._key_readers[number]:
             value = of(row)
             if not hashable(value):
                 raise no_hash(value, (column,))
 
-    def places(self, inputs: Sequence[Sequence[Sequence[Any]]]) -> Iterator[Places]:
+    def places(self, inputs: Sequence[Sequence[Sequence[Value]]]) -> Iterator[Places]:
         """Join the rows of a window, given by input. JoinError: too many rows, or a key without a hash."""
         joined: Iterator[Places] = ((place,) for place in range(len(inputs[0])))
         for number, step in enumerate(self._steps, 1):
             joined = self._limited(self._joined(joined, step, inputs, number), step)
         return joined
 
-    def values(self, inputs: Sequence[Sequence[Sequence[Any]]], places: Places) -> tuple[Any, ...]:
+    def values(self, inputs: Sequence[Sequence[Sequence[Value]]], places: Places) -> tuple[Value, ...]:
         """The values of one joined row; None for the fields of a missing row."""
         return tuple(
             [None if (place := places[number]) is None else of(inputs[number][place]) for number, of in self._columns]
         )
 
-    def rows(self, inputs: Sequence[Sequence[Sequence[Any]]]) -> Iterator[tuple[Any, ...]]:
+    def rows(self, inputs: Sequence[Sequence[Sequence[Value]]]) -> Iterator[tuple[Value, ...]]:
         """The joined rows of a window."""
         for places in self.places(inputs):
             yield self.values(inputs, places)
 
     def _joined(
-        self, left: Iterable[Places], step: JoinStep, inputs: Sequence[Sequence[Sequence[Any]]], number: int
+        self, left: Iterable[Places], step: JoinStep, inputs: Sequence[Sequence[Sequence[Value]]], number: int
     ) -> Iterator[Places]:
         keys = keys_of(step.key, inputs[number])
-        table: dict[Any, list[int]] = {}
+        table: dict[RowKey, list[int]] = {}
         for place, key in enumerate(keys):
             if key is not None:
                 table.setdefault(key, []).append(place)
         prior = step.prior[0].input
         prior_keys = keys_of(step.prior, inputs[prior])
-        matched: set[Any] = set()
+        matched: set[RowKey] = set()
         for places in left:
             place_there = places[prior]
             key = None if place_there is None else prior_keys[place_there]
@@ -179,7 +180,7 @@ class HashJoin:
         )
 
 
-def keys_of(key: Key, rows: Sequence[Sequence[Any]]) -> list[Any]:
+def keys_of(key: Key, rows: Sequence[Sequence[Value]]) -> list[RowKey]:
     """The key of each row; None: it equals nothing. JoinError for a key without a hash."""
     readers = [column.of for column in key]
     several = len(readers) > 1
@@ -192,7 +193,7 @@ def keys_of(key: Key, rows: Sequence[Sequence[Any]]) -> list[Any]:
         raise no_hash(next(one for one in keys if not hashable(one)), key) from None
 
 
-def no_hash(value: Any, key: Key) -> JoinError:
+def no_hash(value: Value, key: Key) -> JoinError:
     """The error for a key without a hash."""
     names = " and ".join(column.name for column in key)
     return JoinError(
@@ -201,17 +202,17 @@ def no_hash(value: Any, key: Key) -> JoinError:
     )
 
 
-def equals_itself(key: Any) -> bool:
+def equals_itself(key: RowKey) -> bool:
     """Whether the key can have a partner. TypeError if it has no hash."""
     if key is None:
         return False
-    if isinstance(key, tuple):
+    if is_tuple(key):
         return all(map(equals_itself, key))
     hash(key)
     return bool(key == key)
 
 
-def hashable(key: Any) -> bool:
+def hashable(key: RowKey) -> bool:
     """Whether the key has a hash."""
     try:
         hash(key)
