@@ -88,26 +88,23 @@ class BatchRun:
         self._machine = machine = Partitions(opened.partitions, index=index, tasks=tasks, known=known, own=own)
         if self._store is not None:
             samples = {p: digest for p, digest in known.samples.items() if p % tasks == index}
-            await self._compare_with_earlier(opened, samples, self._store)
-            self._store.earlier = self._store.earlier._replace(rows=known.rows if index == 0 else 0)
+            note = await self._compare_with_earlier(opened, samples) if machine.done else ""
+            self._store.earlier = Earlier(machine.done, known.rows if index == 0 else 0, note)
         ways = WayFactory(self._options, self._jobs, machine, self._calls, can_reopen=self._source.can_reopen)
         self._reading = Reading(opened, ways, self._reopened, self._collector.wake)
         await self._group.__aenter__()
         self._reader = self._group.create_task(self._reading.run(), name=f"{self._calls.name}: reading")
 
-    async def _compare_with_earlier(
-        self, opened: OpenedSource, samples: Mapping[int, int], store: BatchProgress
-    ) -> None:
-        """Compare partitions that an earlier run has finished, and log its progress."""
-        machine, note = self._machine, ""
-        if machine.done:
-            await self._watch.during(self._calls.begin(self._compare, opened, samples))
-            if machine.is_settled:
-                note = f"done by an earlier run ({store.saved_at}); remove {self._options.progress} to run again"
-            state = f"all were {note}" if note else "they are not run again"
-            level = logging.WARNING if note else logging.INFO
-            log.log(level, "%s: %d of %d partitions: %s", self._jobs.group, machine.done, machine.total, state)
-        store.earlier = Earlier(machine.done, 0, note)
+    async def _compare_with_earlier(self, opened: OpenedSource, samples: Mapping[int, int]) -> str:
+        """Compare partitions that an earlier run has finished. Returns a note for the user if these are all."""
+        machine, saved_at = self._machine, "" if self._store is None else self._store.saved_at
+        await self._watch.during(self._calls.begin(self._compare, opened, samples))
+        note = f"done by an earlier run ({saved_at}); remove {self._options.progress} to run again"
+        if machine.is_settled:
+            log.warning("%s: %d of %d partitions: all were %s", self._jobs.group, machine.done, machine.total, note)
+            return note
+        log.info("%s: %d of %d partitions: they are not run again", self._jobs.group, machine.done, machine.total)
+        return ""
 
     def _compare(self, opened: OpenedSource, samples: Mapping[int, int]) -> None:
         """Compare samples of finished partitions, for data without a known identity. Blocks."""

@@ -13,10 +13,12 @@ import pytest
 from aiostorm.spark.batch.capacity import Capacity
 from aiostorm.spark.batch.fetching import TooLargeError
 from aiostorm.spark.batch.group_size import GroupSize
+from aiostorm.spark.batch.options import BatchOptions
 from aiostorm.spark.batch.partitions import Partitions
 from aiostorm.spark.batch.readers import End, Piece
 from aiostorm.spark.batch.reading import RETRIES, Reading
 from aiostorm.spark.batch.spark_jobs import SparkJobs
+from aiostorm.spark.batch.way_factory import WayFactory
 from aiostorm.spark.batch.ways import FetchWay, cancel_quietly
 from aiostorm.spark.calls import SparkCalls
 from aiostorm.spark.errors import SparkJobError, SparkLostError, SparkSourceError
@@ -170,6 +172,36 @@ async def test_partitions_that_do_not_come_are_an_error(calls: SparkCalls) -> No
         errors = await raised(one, changed, group.create_task(one.run()))
     assert errors == ["SparkJobError: Spark's job has ended, but not all of its partitions came"]
     assert [piece.partition for piece in one.ready] == [0]
+
+
+# -- the way of the next attempt --------------------------------------------------------------------------------------
+
+LOST, FAILED, SEVERAL, ONE = SparkLostError("lost"), SparkJobError("failed"), TooLargeError([1, 2]), TooLargeError([1])
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "repeated", "pushes", "says"),
+    [
+        ("auto", LOST, False, False, "lost"),
+        ("auto", LOST, True, True, "lost"),  # a partition may be too large for the JVM
+        ("auto", FAILED, True, False, "failed"),
+        ("auto", SEVERAL, True, False, "partitions 1 to 2 (2) are larger"),
+        ("auto", ONE, False, True, "partitions 1 are larger"),
+        ("fetch", LOST, True, False, "lost"),
+        ("fetch", SEVERAL, False, False, "partitions 1 to 2 (2) are larger"),
+        ("fetch", ONE, False, False, "use more partitions"),
+    ],
+)
+async def test_executors_push_what_the_driver_cannot_fetch(
+    calls: SparkCalls, way: Any, error: Exception, repeated: bool, pushes: bool, says: str
+) -> None:
+    options = BatchOptions(name=None, chunk_rows=None, ahead=1, max_pending=1, in_order=False, progress=None, way=way)
+    ways = WayFactory(options, Attempts.jobs, Partitions(3), calls, can_reopen=True)
+    ways._size.partitions = 256
+    adapted = ways.adapted(error, repeated=repeated)
+    assert says in str(adapted)
+    assert isinstance(adapted, SparkSourceError) == (says == "use more partitions")
+    assert (ways.pushes, ways._size.partitions) == (pushes, 1)
 
 
 # -- jobs that are left ------------------------------------------------------------------------------------------------
