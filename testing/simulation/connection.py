@@ -110,7 +110,7 @@ class SimConnection:
         self.over = True
         self._switch.unplug(self)
         process = self.incarnation.process
-        process.world.trace.add(process.world.now_s, "life", process.name, f"the connection {how}", self.peer)
+        process.world.trace.add(process.world.now_s, "process", process.name, f"the connection {how}", self.peer)
         for waiter in (*self._writers, self._reader):
             wake(waiter)
 

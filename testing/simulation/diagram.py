@@ -25,7 +25,7 @@ MOST_NAMES: Final = 8
 MOST_STEPS: Final = 60
 MOST_CHARACTERS: Final = 80
 
-_SYSTEM_KINDS: Final = ("fault", "life", "problem")
+_SYSTEM_KINDS: Final = ("fault", "process", "problem")
 _HARMLESS: Final = frozenset(" .,_/()='+*?!|~-")
 _MERMAIDS: Final = frozenset("ﬂ°¶ß")
 """Mermaid itself writes numbered characters with these."""

@@ -58,13 +58,13 @@ class _SourceState:
         self.given_up: set[int] = set()
         self.emitted: Counter[int] = Counter()
         self.open: set[int] = set()
-        self.life = 0
+        self.incarnation = 0
         self.queue: list[tuple[float, int]] = []
 
-    def begin(self, life: int) -> None:
+    def begin(self, incarnation: int) -> None:
         """A process has begun to read: called by each of its spout tasks, effective once."""
-        if life != self.life:
-            self.life = life
+        if incarnation != self.incarnation:
+            self.incarnation = incarnation
             self.open.clear()
             self.queue = [
                 (self.offers_s[i], i) for i in range(len(self.rows)) if i not in self.acked and i not in self.given_up

@@ -125,7 +125,7 @@ class Process:
         # asyncio runs the driver; the other loops are always "running" for asyncio.
         self.loop._thread_id = world.driver.loop._thread_id
         self.current.run(self.main(self), self._ended)
-        world.trace.add(world.now_s, "life", self.name, f"starts (life {self.incarnation})")
+        world.trace.add(world.now_s, "process", self.name, f"starts (incarnation {self.incarnation})")
 
     def crash(self, why: str = "is killed") -> None:
         """It dies here and now, and its machine with it: kill -9 and worse."""
@@ -134,9 +134,9 @@ class Process:
             self.current.die(crashed=True)
 
     def kill(self, why: str = "is killed") -> None:
-        """It dies here and now, but its machine lives: its peers are notified, and nothing on its disk is lost."""
+        """It dies here and now, but its machine runs on: its peers are notified, and nothing on its disk is lost."""
         if self.alive:
-            self.world.trace.add(self.world.now_s, "life", self.name, why)
+            self.world.trace.add(self.world.now_s, "process", self.name, why)
             self.current.die(crashed=False)
 
     def pause(self, for_s: float) -> None:
@@ -161,7 +161,7 @@ class Process:
         how = "ends" if error is None else f"ends with {type(error).__name__}"
         for left in self.current.outlasting():
             self.world.problem(f"an asyncio task outlives the program of {self.name}: {describe(left).strip()}")
-        self.world.trace.add(self.world.now_s, "life", self.name, how)
+        self.world.trace.add(self.world.now_s, "process", self.name, how)
         self.current.die(crashed=False)
         self.world.process_ended(self, error)
 

@@ -14,7 +14,7 @@ _CHARACTER: Final = 6.2
 """The width of one, in pixels, at the size below."""
 _STYLE: Final = (
     "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#222;paint-order:stroke;stroke:#fff;stroke-width:2px}"
-    ".name{font-weight:bold;text-anchor:middle}.life{stroke:#bbb;stroke-dasharray:3 3}"
+    ".name{font-weight:bold;text-anchor:middle}.axis{stroke:#bbb;stroke-dasharray:3 3}"
     ".send{stroke:#2463a8;stroke-width:1.3}.lost{stroke:#c22;stroke-width:1.3}"
     ".note{fill:#fff8dc;stroke:#d8c878}.done{fill:#fde8e6;stroke:#d99}.who{fill:#eef3fa;stroke:#9ab}"
 )
@@ -33,7 +33,7 @@ def svg(diagram: Diagram) -> str:
     ]
     for i, name in enumerate(diagram.names):
         x = _x(i)
-        parts.append(f'<line class="life" x1="{x}" y1="{_TOP - 18}" x2="{x}" y2="{height - ROW / 2:g}"/>')
+        parts.append(f'<line class="axis" x1="{x}" y1="{_TOP - 18}" x2="{x}" y2="{height - ROW / 2:g}"/>')
         parts.append(f'<rect class="who" x="{x - 85}" y="14" width="170" height="28" rx="4"/>')
         parts.append(f'<text class="name" x="{x}" y="32">{_text(name, 26)}</text>')
     y = _TOP + ROW // 2

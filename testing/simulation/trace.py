@@ -21,8 +21,8 @@ KEPT: Final = 20_000
 class Event:
     """`source` did `what`; `target` is the receiver, if it was sent. `at_s`: true time since the world's start.
 
-    `kind` is "send" for messages, "fault" for faults, "life" for starts and ends, "outside" for effects outside, "lost"
-    for what a fault took. `detail` is for readers only: no part of the digest, because objects may show their
+    `kind` is "send" for messages, "fault" for faults, "process" for starts and ends, "outside" for effects outside,
+    "lost" for what a fault took. `detail` is for readers only: no part of the digest, because objects may show their
     addresses.
     """
 
@@ -35,7 +35,7 @@ class Event:
 
     def __str__(self) -> str:
         to = f" -> {self.target}" if self.target else ""
-        mark = {"fault": "!! ", "lost": "xx ", "life": "-- "}.get(self.kind, "")
+        mark = {"fault": "!! ", "lost": "xx ", "process": "-- "}.get(self.kind, "")
         detail = "" if self.detail is None else f" {shown(self.detail)}"
         return f"{self.at_s:12.6f}  {mark}{self.source}{to}: {self.what}{detail}"
 

@@ -35,7 +35,7 @@ class SimBackend:
     def __init__(self, parent: Process) -> None:
         self.parent = parent
         self.importer: Callable[[str, tuple[str, ...]], Topology] = import_target
-        self.lives: dict[str, int] = {}
+        self.starts: dict[str, int] = {}
         self.codes: list[tuple[str, int]] = []
 
     @property
@@ -55,7 +55,7 @@ class SimBackend:
     async def worker(self, process: Process, arguments: Sequence[str]) -> None:
         """The program of `aiostorm worker`, without its command line."""
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        code = await self.life(process, given["--name"], given["--connect"], given["--listen"], given["--target"])
+        code = await self.run(process, given["--name"], given["--connect"], given["--listen"], given["--target"])
         if code:
             raise SystemExit(code)
 
@@ -63,13 +63,13 @@ class SimBackend:
         """A process that a user starts on another machine: `aiostorm worker --name NAME --connect …`."""
 
         async def program(process: Process) -> None:
-            await self.life(process, name, self.address, self.listen(name), self.target)
+            await self.run(process, name, self.address, self.listen(name), self.target)
 
         return self.parent.world.process(name, program)
 
-    async def life(self, process: Process, name: str, parent: str, listen: str, target: str) -> int:
+    async def run(self, process: Process, name: str, parent: str, listen: str, target: str) -> int:
         """From its start to its end; the exit code."""
-        self.lives[process.name] = self.lives.get(process.name, 0) + 1
+        self.starts[process.name] = self.starts.get(process.name, 0) + 1
         leave = asyncio.Event()
         process.current.on_terminate = leave.set
         options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,), any_code=self.any_code)

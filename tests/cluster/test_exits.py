@@ -57,4 +57,4 @@ def test_a_worker_outlives_an_exit_of_user_code(times: int) -> None:
         await running.kill()
 
     backend = with_workers(story)
-    assert backend.lives == {"worker-1": 1, "worker-2": 1}
+    assert backend.starts == {"worker-1": 1, "worker-2": 1}

@@ -86,7 +86,7 @@ def test_a_killed_remote_worker_is_replaced_by_another_of_its_name(away_s: float
         assert [w.restarts for w in running.workers()] == [0, 1]
 
     backend = with_workers(story, workers=1, remote=1)
-    assert backend.lives == {"worker-1": 1, "remote-1": 2}
+    assert backend.starts == {"worker-1": 1, "remote-1": 2}
 
 
 @pytest.mark.parametrize("away_s", [0.0, 30.0])
@@ -172,7 +172,7 @@ def test_a_remote_worker_with_a_blocked_loop_stays_alive_while_its_thread_sends_
         assert set(Sum.seen) == set(ALL)
 
     backend = with_workers(story, workers=1, remote=1)
-    assert backend.lives["remote-1"] == 1
+    assert backend.starts["remote-1"] == 1
 
 
 def test_heartbeats_of_another_process_with_the_same_name_do_not_count() -> None:
@@ -238,7 +238,7 @@ def test_a_remote_worker_with_a_taken_name_ends_with_one_line(caplog: pytest.Log
         first.pause(4)
 
         async def second(process: Process) -> None:
-            await backend.life(process, "remote-1", backend.address, "second:1", backend.target)
+            await backend.run(process, "remote-1", backend.address, "second:1", backend.target)
 
         world.process("second", second).start()
         await world.until(lambda: not first.alive, 30, "its end")
@@ -297,7 +297,7 @@ def test_a_worker_without_a_parent_logs_why(caplog: pytest.LogCaptureFixture) ->
 
 def test_the_next_remote_worker_of_a_name_may_listen_on_another_address() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
-        backend.listen = lambda worker, before="": f"{worker}:{backend.lives.get(worker, 0) + 1}"  # type: ignore[method-assign]
+        backend.listen = lambda worker, before="": f"{worker}:{backend.starts.get(worker, 0) + 1}"  # type: ignore[method-assign]
         first, second = backend.by_hand("remote-1"), backend.by_hand("remote-2")
         first.start()
         second.start()

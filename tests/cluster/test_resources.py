@@ -110,7 +110,7 @@ def test_each_worker_opens_its_resource_before_its_tasks_and_closes_it_after_the
         prepared = of(worker).count("prepare")
         assert of(worker) == ["open", *["prepare"] * prepared, *["cleanup"] * prepared, "close", "closed"]
     assert {worker for worker, _ in Stores.stored} == {"worker-1", "worker-2"}
-    assert set(backend.lives.values()) == {1}, "no lease ran out while they were opened"
+    assert set(backend.starts.values()) == {1}, "no lease ran out while they were opened"
 
 
 def test_a_restarted_worker_opens_its_resource_again() -> None:

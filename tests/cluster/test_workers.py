@@ -158,7 +158,7 @@ def test_a_topology_on_workers_executes_every_tuple_once(workers: int) -> None:
 
     backend = with_workers(story, workers=workers)
     assert backend.codes == [(name, 0) for name, _ in sorted(backend.codes)]
-    assert set(backend.lives.values()) == {1}
+    assert set(backend.starts.values()) == {1}
 
 
 def test_a_topology_on_workers_is_idle_when_all_is_done_and_continues_when_activated() -> None:
@@ -248,7 +248,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(victim: int) -> None
         assert running.metrics()["numbers"].acked > 0, "what was counted is kept"
 
     backend = with_workers(story)
-    assert backend.lives == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
+    assert backend.starts == {"worker-1": 1 + (victim == 0), "worker-2": 1 + (victim == 1)}
 
 
 def windows() -> Topology:
@@ -290,7 +290,7 @@ def test_a_frozen_worker_is_replaced_after_its_lease() -> None:
         await world.until(lambda: len(Numbers.acked) > 40, 10, "some work")
         world.processes["worker-2"].pause(1000.0)
         began_s = world.now_s
-        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another worker-2")
+        await world.until(lambda: backend.starts["worker-2"] == 2, 20, "another worker-2")
         assert 4.0 < world.now_s - began_s < 8.0
         await running.wait_finished(100)
         assert set(Sum.seen) == set(range(COUNT))
@@ -305,7 +305,7 @@ def test_a_worker_that_is_asked_to_end_is_replaced_without_a_replay() -> None:
         process = world.processes["worker-2"]
         assert process.current.on_terminate is not None
         process.loop.call_soon(process.current.on_terminate)
-        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another worker-2")
+        await world.until(lambda: backend.starts["worker-2"] == 2, 20, "another worker-2")
         await running.wait_finished(100)
         assert Sum.seen == Counter(range(COUNT)), "each once"
         assert not Numbers.failures
@@ -320,9 +320,9 @@ def test_a_worker_that_does_not_stay_alive_makes_it_degraded_until_it_does() -> 
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster)
         for _ in range(5):
-            lives = backend.lives["worker-2"]
+            starts = backend.starts["worker-2"]
             world.processes["worker-2"].kill("is killed by the test")
-            await world.until(lambda lives=lives: backend.lives["worker-2"] > lives, 10, "another")  # type: ignore[misc]
+            await world.until(lambda starts=starts: backend.starts["worker-2"] > starts, 10, "another")  # type: ignore[misc]
         assert "worker-2: it ended 5 times in 30 s" in running.degraded
         assert running.workers()[1].restarts == 5
         await running.wait_idle(60)

@@ -82,7 +82,7 @@ def test_long_errors_of_many_tuples_do_not_end_a_worker() -> None:
         await running.kill(0)
 
     backend = with_workers(story)
-    assert set(backend.lives.values()) == {1}
+    assert set(backend.starts.values()) == {1}
 
 
 def test_many_long_message_ids_do_not_break_reports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_a_topology_is_not_idle_while_its_spouts_wait_for_a_replaced_worker() ->
         process.loop.call_soon(process.current.on_terminate)
         await running.wait_idle(60)
         assert len(Numbers.acked) == test_workers.COUNT
-        assert backend.lives["worker-2"] == 2
+        assert backend.starts["worker-2"] == 2
 
     with_workers(story)
 
@@ -153,7 +153,7 @@ def test_commands_to_spouts_during_a_replacement_apply_afterwards() -> None:
         process.loop.call_soon(process.current.on_terminate)
         await asyncio.sleep(0.3)
         await running.deactivate()
-        await world.until(lambda: backend.lives["worker-2"] == 2, 20, "another")
+        await world.until(lambda: backend.starts["worker-2"] == 2, 20, "another")
         await asyncio.sleep(2)
         assert len(Numbers.acked) < test_workers.COUNT
         await running.activate()
@@ -174,7 +174,7 @@ def test_results_are_waited_for_while_a_worker_is_started_again() -> None:
         assert len(found[0]["sum"]) == 2
 
     backend = with_workers(story)
-    assert set(backend.lives.values()) == {1, 2}
+    assert set(backend.starts.values()) == {1, 2}
 
 
 def test_a_worker_has_the_configured_time_to_end() -> None:

@@ -6,7 +6,7 @@ Each message names its sender, the sender's incarnation, and its number; the mod
     python -m tests.simulation --world links         runs many seeds, and says what they found
 
 The next incarnation finds what a journal has synced. A journal that fails ends its process, which is started again. The
-process of the lowest name has a spare, which may be started while it lives: the links make one of them end.
+process of the lowest name has a spare, which may be started while it runs: the links make one of them end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from aiostorm.transport import (
 )
 
 from .journal import Journal
-from .links_model import Life, Model
+from .links_model import Incarnation, Model
 from .narrow import is_narrow, large_size, lines_of
 from .runner import WorldResult, run_world
 
@@ -110,16 +110,16 @@ class LinksWorkload:
                 spare = Program(self, name, program.keeps)
                 spare.process = self.fleet.add_spare(program.process, spare.main)
                 self.programs.append(spare)
-        self._lives: Counter[str] = Counter()
+        self._starts: Counter[str] = Counter()
 
     @property
     def running(self) -> list[Program]:
         return [program for program in self.programs if program.process.alive]
 
-    def next_life(self, name: str) -> Life:
-        """A process and its spare are of one name: their lives are counted together."""
-        self._lives[name] += 1
-        return name, self._lives[name]
+    def next_incarnation(self, name: str) -> Incarnation:
+        """A process and its spare are of one name: their incarnations are counted together."""
+        self._starts[name] += 1
+        return name, self._starts[name]
 
     async def run(self, faults_s: float) -> FleetOutcome:
         self.load_until_s = self.world.now_s + 2.0 + faults_s + LOAD_AFTER_S
@@ -174,13 +174,13 @@ class LinksWorkload:
             return
         names = sorted(program.name for program in self.running)
         if names != sorted(self.names):
-            yield f"what lives is {', '.join(names)}"
+            yield f"the processes that run are {', '.join(names)}"
         for program in self.running:
             for link in program.links.values():
                 if link.unacked_frames or not link.established:
                     how = "established" if link.established else "not established"
                     yield f"{program.name} has {link.unacked_frames} unacked frames for {link.peer}, {how}"
-        yield from self.model.missing([program.life for program in self.running])
+        yield from self.model.missing([program.incarnation for program in self.running])
 
 
 class Program:
@@ -191,7 +191,7 @@ class Program:
         self.name = name
         self.keeps = keeps
         self.chance: random.Random
-        self.life: Life = (name, 0)
+        self.incarnation: Incarnation = (name, 0)
         self.links: dict[str, Link] = {}
         self.synced = 0
         self.stopping: asyncio.Event
@@ -203,8 +203,8 @@ class Program:
     async def main(self, process: Process) -> None:
         self.links = {}
         self.stopping = asyncio.Event()
-        self.life = self.work.next_life(self.name)
-        self.chance = self.work.world.chance.stream(f"load {self.life}")
+        self.incarnation = self.work.next_incarnation(self.name)
+        self.chance = self.work.world.chance.stream(f"load {self.incarnation}")
         try:
             await self.run_incarnation(process)
         except* (StoreError, LinkSupersededError, LinkClosedError) as errors:
@@ -229,7 +229,7 @@ class Program:
             limits=self.work.limits,
             timings=LinkTimings(),
         ) as links:
-            model.begins(self.life, links.incarnation)
+            model.begins(self.incarnation, links.incarnation)
             await links.listen(f"{process.name}:1")
             async with asyncio.TaskGroup() as group:
                 for peer in self.work.names:
@@ -253,7 +253,7 @@ class Program:
                     await link.send(payload)
                     taken = True
                 if taken:
-                    self.work.model.sends(self.life, link.peer)
+                    self.work.model.sends(self.incarnation, link.peer)
             await asyncio.sleep(min(pace_s * chance.random(), max(0.1, self.work.load_until_s - world.now_s)))
 
     def message(self, peer: str) -> bytes:
@@ -262,8 +262,11 @@ class Program:
             size = self.chance.randint(1, LARGEST_BYTES - 100)
         if self.work.large and self.chance.random() < self.work.large:
             size = large_size(self.chance, LARGEST_BYTES - 100)
-        number = self.work.model.next_number(self.life, peer)
-        return f"{self.life[0]} {self.life[1]} {peer} {number} {size} ".encode() + bytes([number % 256]) * size
+        number = self.work.model.next_number(self.incarnation, peer)
+        return (
+            f"{self.incarnation[0]} {self.incarnation[1]} {peer} {number} {size} ".encode()
+            + bytes([number % 256]) * size
+        )
 
     async def keep(self, journal: Journal) -> None:
         """Put numbers into the journal; what was synced is never lost."""
@@ -277,13 +280,13 @@ class Program:
 
     def on_payload(self, peer: str, payload: bytes) -> None:
         if self.process.alive:
-            source, life, target, number, size, rest = payload.split(b" ", 5)
+            source, incarnation, target, number, size, rest = payload.split(b" ", 5)
             if (source.decode(), target.decode()) != (peer, self.name):
                 self.work.world.problem(f"{self.name} gets from {peer} a message of {source!r} to {target!r}")
             if not len(rest) == rest.count(int(number) % 256) == int(size):
                 self.work.world.problem(f"{self.name} gets message {int(number)} of {peer}, and it is another's bytes")
-            self.work.model.comes(self.life, (peer, int(life)), int(number))
+            self.work.model.comes(self.incarnation, (peer, int(incarnation)), int(number))
 
     def on_peer(self, peer: str, started: PeerStarted) -> None:
         if self.process.alive:
-            self.work.model.on_peer_started(self.life, peer, started.incarnation, started.dropped)
+            self.work.model.on_peer_started(self.incarnation, peer, started.incarnation, started.dropped)

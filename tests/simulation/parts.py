@@ -41,8 +41,8 @@ class ModelSource(Source):
     def open(self, context: Any, collector: Any) -> None:
         super().open(context, collector)
         self.component = context.component
-        life = f"{self.component} {context.task_id} {self._state.world.current.incarnation}"
-        self.rng = self._state.world.chance.stream(f"source {life} {self._state.emitted.total()}")
+        incarnation = f"{self.component} {context.task_id} {self._state.world.current.incarnation}"
+        self.rng = self._state.world.chance.stream(f"source {incarnation} {self._state.emitted.total()}")
 
     def next_tuple(self) -> Any:
         if self.style == "async" or (self.style == "mixed" and self.rng.random() < 0.3):

@@ -14,11 +14,11 @@ from aiostorm.testing.simulation.process import Process
 
 from .worlds import in_world
 
-Life = Callable[[SimStore], Awaitable[None]]
+Work = Callable[[SimStore], Awaitable[None]]
 
 
-def lives(*works: Life, seed: int = 0, crash: bool = True) -> None:
-    """Each in a life of its own of one process; it is killed when its work is done."""
+def run_incarnations(*works: Work, seed: int = 0, crash: bool = True) -> None:
+    """Each work in an incarnation of its own of one process, which is killed when the work is done."""
 
     async def run(world: World) -> None:
         done: list[int] = []
@@ -39,7 +39,7 @@ def lives(*works: Life, seed: int = 0, crash: bool = True) -> None:
     in_world(run, seed)
 
 
-def after_crash(before: Life, seed: int) -> dict[str, bytes]:
+def after_crash(before: Work, seed: int) -> dict[str, bytes]:
     """The blobs that the next incarnation finds."""
     found: dict[str, bytes] = {}
 
@@ -49,7 +49,7 @@ def after_crash(before: Life, seed: int) -> dict[str, bytes]:
             assert data is not None
             found[name] = data
 
-    lives(before, look, seed=seed)
+    run_incarnations(before, look, seed=seed)
     return found
 
 
@@ -67,7 +67,7 @@ def test_a_write_can_be_read_at_once() -> None:
         with pytest.raises(ValueError, match="a blob's name"):
             await store.write("a/b", b"")
 
-    lives(work)
+    run_incarnations(work)
 
 
 def test_synced_data_survives_any_crash() -> None:
@@ -138,7 +138,7 @@ def test_calls_take_effect_in_order_even_when_they_are_cancelled() -> None:
         assert await store.read("log") == b"".join(made)
 
     for seed in range(10):
-        lives(work, seed=seed)
+        run_incarnations(work, seed=seed)
 
 
 def test_a_process_that_ends_by_itself_loses_nothing() -> None:
@@ -149,7 +149,7 @@ def test_a_process_that_ends_by_itself_loses_nothing() -> None:
         assert await store.read("a") == b"1"
 
     for seed in range(10):
-        lives(write, read, seed=seed, crash=False)
+        run_incarnations(write, read, seed=seed, crash=False)
 
 
 def test_a_write_to_a_full_disk_changes_nothing_and_the_store_goes_on() -> None:
@@ -166,7 +166,7 @@ def test_a_write_to_a_full_disk_changes_nothing_and_the_store_goes_on() -> None:
         await store.write("a", b"2")
         assert await store.read("a") == b"2"
 
-    lives(work)
+    run_incarnations(work)
 
 
 def test_an_append_that_would_make_a_blob_too_large_leaves_it_unchanged() -> None:
@@ -178,7 +178,7 @@ def test_an_append_that_would_make_a_blob_too_large_leaves_it_unchanged() -> Non
                 await call
         assert await store.read("a") == b"123"
 
-    lives(work)
+    run_incarnations(work)
 
 
 def test_a_failed_sync_closes_the_store_and_pending_writes_are_kept_or_lost() -> None:
@@ -199,7 +199,7 @@ def test_a_failed_sync_closes_the_store_and_pending_writes_are_kept_or_lost() ->
             found.add(await again.read("a"))
             await again.sync()
 
-        lives(work, seed=seed)
+        run_incarnations(work, seed=seed)
     assert found == {b"old", b"new"}
 
 
@@ -214,5 +214,5 @@ def test_a_slow_disk() -> None:
                 await store.append("a", b"1")
             took.append(loop.time() - begin_s)
 
-    lives(work)
+    run_incarnations(work)
     assert 10 * took[0] < took[1] < 20 * 0.2

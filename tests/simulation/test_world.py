@@ -43,15 +43,15 @@ def test_a_crash_runs_no_finally_and_a_restart_is_a_new_incarnation() -> None:
     notes: list[str] = []
 
     async def program(process: Any) -> None:
-        life = process.incarnation
+        incarnation = process.incarnation
         try:
-            notes.append(f"begins {life}")
+            notes.append(f"begins {incarnation}")
             await asyncio.sleep(10)
         except BaseException as error:
-            notes.append(f"except {life} {type(error).__name__}")
+            notes.append(f"except {incarnation} {type(error).__name__}")
             raise
         finally:
-            notes.append(f"finally {life}")
+            notes.append(f"finally {incarnation}")
 
     async def test(world: World) -> None:
         process = world.process("a", program)

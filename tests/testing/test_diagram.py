@@ -20,7 +20,7 @@ ARROW = re.compile(rf"    p(\d+)(->>|-x)p(\d+): ({TEXT})")
 NOTE = re.compile(rf"    Note over p(\d+)(?:,p(\d+))?: ({TEXT})")
 KEYWORDS = re.compile(r"\bend\b", re.IGNORECASE)
 
-KINDS = ("send", "lost", "fault", "life", "outside", "problem")
+KINDS = ("send", "lost", "fault", "process", "outside", "problem")
 NASTY = st.sampled_from(
     [
         "a;b",
@@ -119,7 +119,7 @@ def send(at_s: float, source: str, target: str, what: str = "1 of stream 'defaul
 
 
 TRACE = [
-    Event(0.0, "life", "storm", "", "starts (life 1)"),
+    Event(0.0, "process", "storm", "", "starts (incarnation 1)"),
     send(1.0, "words[1]", "split[2]"),
     send(1.0, "split[2]", "__acker[3]", "acks in 1 trees", kind="lost"),
     Event(2.0, "fault", "storm", "", "is killed"),
@@ -135,7 +135,7 @@ def test_a_trace() -> None:
         "    participant p1 as split#91;2#93;\n"
         "    participant p2 as __acker#91;3#93;\n"
         "    participant p3 as source 0\n"
-        "    Note over p0,p3: 0.000 s, storm starts (life 1)\n"
+        "    Note over p0,p3: 0.000 s, storm starts (incarnation 1)\n"
         "    p0->>p1: 1.000 s, 1 of stream 'default'\n"
         "    p1-xp2: 1.000 s, acks in 1 trees\n"
         "    Note over p0,p3: 2.000 s, storm is killed\n"

@@ -165,7 +165,7 @@ def test_the_trace_and_the_diagram_are_of_the_first_seed_that_fails(simulated_st
     trace = Path("trace.txt").read_text(encoding="utf-8")
     assert "'seed-1'" in trace
     assert "'seed-2'" not in trace
-    assert "starts (life 1)" in trace.splitlines()[0]
+    assert "starts (incarnation 1)" in trace.splitlines()[0]
     assert "storm: ends" in trace.splitlines()[-1]
     assert Path("diagram.mmd").read_text(encoding="utf-8").startswith("sequenceDiagram\n    participant p0 as ")
 

@@ -64,7 +64,7 @@ class Ledger:
     restarts: Counter[str] = field(default_factory=Counter)
     acks: int = 0
     failures: int = 0
-    _lives: Counter[str] = field(default_factory=Counter)
+    _starts: Counter[str] = field(default_factory=Counter)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         return self
@@ -74,12 +74,12 @@ class Ledger:
         """Was there no death and no restart, and does nothing time out?"""
         return not (self.deaths or self.restarts or self.times_out)
 
-    # -- lives (see workers/program.py) ------------------------------------------------------------------------------
+    # -- incarnations (see workers/program.py) -----------------------------------------------------------------------
 
     def begins(self, worker: str, process: Process) -> tuple[str, int]:
-        """A worker begins a life."""
-        self._lives[worker] += 1
-        return worker, self._lives[worker]
+        """A worker begins an incarnation."""
+        self._starts[worker] += 1
+        return worker, self._starts[worker]
 
     # -- what tasks do -----------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Rows that were on time somewhere, were acked, and are in no window that has fired: a life has ended."""
+        """Rows that were on time somewhere, were acked, and are in no window that has fired: a process died."""
         return len(self.on_time - self.in_fired - self.late.keys())
 
 

@@ -56,7 +56,7 @@ class WindowsProgress:
                 *self._marks(worker),
             ]
             found += [
-                ((*worker.life, key), progress, most_s, f"on {worker.name}: {text}")
+                ((*worker.incarnation, key), progress, most_s, f"on {worker.name}: {text}")
                 for key, progress, most_s, text in of
             ]
         if self.unharmed():
@@ -90,7 +90,7 @@ class WindowsProgress:
     def _rows(self, workers: list[Worker]) -> Iterator[Stall]:
         held = set[Any]()
         for machine in self.ledger.machines:
-            if isinstance(machine, WatchedBuffer) and machine.lives:
+            if isinstance(machine, WatchedBuffer) and machine.alive:
                 held |= machine.holds
         spouts = [spout.user.component for worker in workers for spout in worker.task_set.tasks.spouts]
         rows = {row for spout in spouts if isinstance(spout, LogSpout) for row in spout.open_rows}

@@ -26,7 +26,7 @@ class Watched:
         self.component = component
         self.process = ledger.world.current
         self.due: deque[Any] = deque()
-        self._life = self.process.incarnation
+        self._incarnation = self.process.current
         self._machine = machine
         self._expected = expected
         self._on_time = on_time
@@ -37,14 +37,14 @@ class Watched:
         return getattr(self._machine, name)
 
     @property
-    def lives(self) -> bool:
-        """Does its process live?"""
-        return self.process.alive and self.process.incarnation == self._life
+    def alive(self) -> bool:
+        """Does its process run?"""
+        return self._incarnation.alive
 
     def add(self, keys: Any, timestamps: Any, values: Any) -> Any:
         """See TimeWindows."""
         taken = self._machine.add(keys, timestamps, values)
-        if not self.lives:
+        if not self.alive:
             return taken
         names = [self.name_of(value) for value in values]
         if taken.failed:
@@ -69,7 +69,7 @@ class Watched:
 
     def _each(self, fired: Iterator[Any]) -> Iterator[Any]:
         for one in fired:
-            if self.lives:
+            if self.alive:
                 span, key = (one.window.start, one.window.end), one.key
                 if (span, key) in self._fired:
                     self.problem(f"window {span} of {key!r} fires twice")
@@ -79,7 +79,7 @@ class Watched:
                     self.problem(f"fires {got}, and should fire {wanted}")
                 self.fired(one, span)
             yield one
-        if self.due and self.lives:
+        if self.due and self.alive:
             self.problem(f"at {self.watermark} nothing fires any more, and should fire {self.due.popleft()}")
             self.due.clear()
 
@@ -162,7 +162,7 @@ class WatchedBuffer(Watched):
     def released(self) -> list[Any]:
         """See BufferedWindows."""
         released: list[Any] = self._machine.released()
-        if self.lives:
+        if self.alive:
             numbers = [self._number_of[id(tup)] for tup in released]
             if not self._let_go.issuperset(numbers) or self._released.intersection(numbers):
                 self.problem(

@@ -6,7 +6,7 @@
 The shapes are in windows_shapes.py, what is always true in windows_ledger.py.
     python -m tests.simulation --world windows       runs many seeds, and says what they found
 
-1. When all spouts have ended, so has time everywhere: every window has fired, in whatever life its task is.
+1. When all spouts have ended, so has time everywhere: every window has fired, in whichever incarnation its task is.
 2. Without a death, a tidy shape gives the results that the reference has for the whole stream.
 3. What time alone brings (a watermark at its interval, an idle input, a window by the clock) comes when it is due.
 4. At rest no task has an wakeup.
@@ -105,8 +105,8 @@ class Worker(Program):
     def watch(self, system: ActorSystem, node: Node) -> Any:
         """See Watched."""
         self.system = system
-        self.incarnation = node._links.incarnation
-        self.process.current.at_death.append(partial(self.work.died, self.life, self.incarnation))
+        self.incarnation_id = node._links.incarnation
+        self.process.current.at_death.append(partial(self.work.died, self.incarnation, self.incarnation_id))
         node.on_lost(self._lost)
         return node
 
@@ -164,21 +164,21 @@ class WindowsWorkload:
             for other in self.running:
                 other.process.loop.call_soon(other.may_open.set)
 
-    def died(self, life: tuple[str, int], incarnation: int, crashed: bool) -> None:
+    def died(self, incarnation: tuple[str, int], incarnation_id: int, crashed: bool) -> None:
         """A process has died, and the parent sees it: soon, late, or only when there is another."""
         for worker in self.workers:
-            if worker.name == life[0]:
+            if worker.name == incarnation[0]:
                 worker._emits = False
         if not self.fleet.over:
             self.ledger.deaths += 1
             if self.chance.random() < 0.8:
                 at_s = self.world.now_s + 0.002 * 2000 ** self.chance.random()
-                self.world.call_at(at_s, self._tell, life, incarnation)
+                self.world.call_at(at_s, self._tell, incarnation, incarnation_id)
 
-    def _tell(self, life: tuple[str, int], incarnation: int) -> None:
+    def _tell(self, incarnation: tuple[str, int], incarnation_id: int) -> None:
         for worker in self.running:
-            if worker.name != life[0]:
-                worker.process.loop.call_soon(worker.on_death, life[0], incarnation)
+            if worker.name != incarnation[0]:
+                worker.process.loop.call_soon(worker.on_death, incarnation[0], incarnation_id)
 
     # -- faults of its own -------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class WindowsWorkload:
             return
         names = sorted(worker.name for worker in self.running)
         if names != self.names:
-            yield f"what lives is {', '.join(names)}"
+            yield f"the workers that run are {', '.join(names)}"
             return
         for i, log in enumerate(self.shape.logs):
             if left := log.left:

@@ -1,7 +1,7 @@
 """The model of a topology on several workers: besides the trees, which task emitted each row, in which incarnation.
 
 1. A row is executed at most once by each of its target tasks, whatever the links repeat, and whichever worker died.
-2. What a task gets of another comes in the order in which that life of it sent it, and nothing of a life comes once
+2. What a task gets of another comes in the order in which that incarnation of it sent it, and nothing of one comes once
    something of its successor has come.
 3. Without ackers (at most once) a row that was not executed was lost with a death: the sender's, or that of a worker
    which hosts a task of the consumer, after it was emitted. Links that break lose nothing.
@@ -19,14 +19,14 @@ from aiostorm.testing.simulation.process import Process
 
 from ..model import Emission, Ids, Model
 
-Life = tuple[str, int]
+Incarnation = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Row:
     """Which task emitted a row, when; which consumers get a copy for each task; which tasks have executed it."""
 
-    sender: Life
+    sender: Incarnation
     at_s: float
     copied: frozenset[str]
     done: set[tuple[str, int]] = field(default_factory=set)
@@ -41,28 +41,28 @@ class WorkersModel(Model):
         self.hosts: dict[str, frozenset[str]] = {}
         """Component → the workers that have tasks of it."""
         self.rows: dict[int, Row] = {}
-        self.deaths: list[tuple[float, Life]] = []
-        self._lives: Counter[str] = Counter()
-        self._life_of: dict[tuple[str, int], Life] = {}
+        self.deaths: list[tuple[float, Incarnation]] = []
+        self._starts: Counter[str] = Counter()
+        self._incarnation_of: dict[tuple[str, int], Incarnation] = {}
         self._senders: dict[tuple[Any, ...], list[int]] = {}
 
-    # -- lives -------------------------------------------------------------------------------------------------------
+    # -- incarnations ------------------------------------------------------------------------------------------------
 
-    def begins(self, worker: str, process: Process) -> Life:
+    def begins(self, worker: str, process: Process) -> Incarnation:
         """A process begins an incarnation as that worker. (Those of a worker's two processes are counted together.)"""
-        self._lives[worker] += 1
-        life = self._life_of[process.name, process.incarnation] = (worker, self._lives[worker])
-        return life
+        self._starts[worker] += 1
+        incarnation = self._incarnation_of[process.name, process.incarnation] = (worker, self._starts[worker])
+        return incarnation
 
-    def ends(self, life: Life) -> None:
+    def ends(self, incarnation: Incarnation) -> None:
         """It has died, or is taken for dead, or has ended."""
-        self.deaths.append((self.world.now_s, life))
+        self.deaths.append((self.world.now_s, incarnation))
 
     @property
-    def life(self) -> Life:
+    def incarnation(self) -> Incarnation:
         """Of the process that runs now."""
         process = self.world.current
-        return self._life_of[process.name, process.incarnation]
+        return self._incarnation_of[process.name, process.incarnation]
 
     # -- reports of components ---------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class WorkersModel(Model):
         node = super().emit(component, ids, stream)
         consumers = self._consumers.get((component, stream), ())
         copied = frozenset(consumer for consumer, copies in consumers if copies)
-        self.rows[node] = Row(self.life, self.world.now_s, copied)
+        self.rows[node] = Row(self.incarnation, self.world.now_s, copied)
         return node
 
     def arrived(self, component: str, index: int, tup: Any) -> None:
@@ -78,7 +78,7 @@ class WorkersModel(Model):
         sender = self.rows[node].sender
         if not self.world.current.alive:
             return
-        here = (self.life, component, index)
+        here = (self.incarnation, component, index)
         way = (*here, sender, tup.source_task, tup.stream)
         if node <= self._last.get(way, 0):
             self.world.problem(f"{component}: row {node} of task {tup.source_task} comes after row {self._last[way]}")
@@ -88,7 +88,9 @@ class WorkersModel(Model):
         if sender[1] not in senders:
             senders.append(sender[1])
         elif senders[-1] != sender[1]:
-            self.world.problem(f"{component} on {self.life} gets row {node} of {sender}, after one of {senders[-1]}")
+            self.world.problem(
+                f"{component} on {self.incarnation} gets row {node} of {sender}, after one of {senders[-1]}"
+            )
 
     def done(self, component: str, index: int, ids: Iterable[Emission], node: int) -> None:
         if self.world.current.alive:
@@ -117,6 +119,9 @@ class WorkersModel(Model):
             for node, consumer, _ in sorted(tree.open):
                 row = self.rows[node]
                 hosts = self.hosts[consumer]
-                if not any(life == row.sender or (life[0] in hosts and at_s >= row.at_s) for at_s, life in self.deaths):
+                if not any(
+                    incarnation == row.sender or (incarnation[0] in hosts and at_s >= row.at_s)
+                    for at_s, incarnation in self.deaths
+                ):
                     yield f"{emission}: row {node} of {row.sender} was not executed by {consumer}, without a death"
                     return

@@ -34,7 +34,7 @@ from aiostorm.transport import (
     unpack_all,
 )
 
-from .model import Life
+from .model import Incarnation
 
 if TYPE_CHECKING:
     from .world import WorkersWorkload
@@ -132,8 +132,8 @@ class Watched:
         self.work = work
         self.name = name
         self.process: Process
-        self.life: Life = (name, 0)
-        self.incarnation = 0
+        self.incarnation: Incarnation = (name, 0)
+        self.incarnation_id = 0
         self.task_set: TaskSet
         self.router: RouterWatch
         self.system: ActorSystem
@@ -151,10 +151,10 @@ class Watched:
         return exchange
 
     def watch(self, system: ActorSystem, node: Node) -> RouterWatch:
-        """A life begins, with links to all peers; the task set is given what is returned as its router."""
+        """An incarnation begins, with links to all peers; the task set is given what is returned as its router."""
         self.system = system
-        self.incarnation = node._links.incarnation
-        self.process.current.at_death.append(partial(self.work.died, self.life, self.incarnation))
+        self.incarnation_id = node._links.incarnation
+        self.process.current.at_death.append(partial(self.work.died, self.incarnation, self.incarnation_id))
         node.on_lost(self._lost)
         for peer in node.peers:
             if peer in self.work.names:
@@ -233,9 +233,9 @@ class Program(Watched):
     async def main(self, process: Process) -> None:
         self._emits = False
         self.stopping, self.may_open = asyncio.Event(), asyncio.Event()
-        self.life = self.work.model.begins(self.name, process)
+        self.incarnation = self.work.model.begins(self.name, process)
         task = self._incarnation_task = asyncio.get_running_loop().create_task(
-            self.run_incarnation(process), name=f"{self.name} lives"
+            self.run_incarnation(process), name=f"{self.name} runs"
         )
         try:
             await asyncio.wait((task,))
@@ -292,10 +292,10 @@ class Program(Watched):
                     task.cancel()
             await self.task_set.stop()
 
-    def on_death(self, worker: str, incarnation: int) -> None:
+    def on_death(self, worker: str, incarnation_id: int) -> None:
         """Its parent says that another's process has ended."""
         if self.emits and self.process.alive:
-            self.exchange.peer_died(worker, incarnation)
+            self.exchange.peer_died(worker, incarnation_id)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

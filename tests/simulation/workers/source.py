@@ -68,26 +68,25 @@ class Reader:
         """Those that were open when it was fenced."""
         self.task_id = task_id
         self._shared = shared
-        self._process = shared.world.current
-        self._life = self._process.incarnation
+        self._incarnation = shared.world.current.current
 
     @property
-    def lives(self) -> bool:
-        """Does the process live in which it is?"""
-        return self._process.alive and self._process.incarnation == self._life
+    def alive(self) -> bool:
+        """Does the process run in which it is?"""
+        return self._incarnation.alive
 
     @property
     def fenced(self) -> bool:
         """Has it a successor?"""
         return self._shared.readers[self.task_id] is not self
 
-    def begin(self, life: int) -> None:
+    def begin(self, incarnation: int) -> None:
         """See _SourceState: the shared has begun."""
 
     def next_due(self) -> int | None:
         """The next message that is due."""
         if self.fenced:
-            if self._shared.readers[self.task_id].lives:
+            if self._shared.readers[self.task_id].alive:
                 return None
             self._shared.hand_over(self)
         message = self._shared.next_due()

@@ -55,7 +55,7 @@ class SpawnedWorker(Watched):
 
     def begins(self, system: Any, node: Node) -> Any:
         """Its tasks are about to be made. Returns the router for them."""
-        self.life = self.work.model.begins(self.name, self.process)
+        self.incarnation = self.work.model.begins(self.name, self.process)
         self._result = self.process.incarnation
         return self.watch(system, node)
 

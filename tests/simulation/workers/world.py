@@ -7,7 +7,7 @@ The model (model.py) keeps every tuple tree; RouterWatch and InboxWatch (workers
     python -m tests.simulation --world workers       runs many seeds, and says what they found
 
 1. A dead worker is restarted. The others learn of a death from the parent, or from the next incarnation, or both.
-2. The worker of the lowest name has a spare: it may be taken for dead while it lives, or be frozen past its lease and
+2. The worker of the lowest name has a spare: it may be taken for dead while it runs, or be frozen past its lease and
    go on beside its successor. The links make one of the two end.
 3. Message timeouts are long where nothing but a death can lose a tuple: then none is ever needed. (With two
    workers: of three, one may learn of a death, fail what is open and continue before another learns of it, whose
@@ -38,7 +38,7 @@ from ..planted.planting import replaced
 from ..progress import Progress
 from ..runner import WorldResult, run_world
 from ..storm import draw
-from .model import Life, WorkersModel
+from .model import Incarnation, WorkersModel
 from .program import Program, Watched
 from .source import SpreadSource
 from .spawned import PARENT, Parent, SpawnedWorker, observed_task_sets
@@ -164,7 +164,7 @@ class WorkersWorkload:
         """So many acks, and when there was one more of them."""
         self._cuts = 0
         self.disowned: dict[Process, int] = {}
-        """Replaced, and still there: process → its life."""
+        """Replaced, and still there: process → its incarnation."""
         self.parent: Parent | None = None
         if self.spawned:
             self._start_parent()
@@ -256,20 +256,22 @@ class WorkersWorkload:
                 if isinstance(other, Program):
                     other.process.loop.call_soon(other.may_open.set)
 
-    def died(self, life: Life, incarnation: int, crashed: bool) -> None:
+    def died(self, incarnation: Incarnation, incarnation_id: int, crashed: bool) -> None:
         """A process has died, and the parent sees it: soon, late, or only when there is another."""
-        self.model.ends(life)
+        self.model.ends(incarnation)
         self.trouble()
         if self.fleet.over or self.spawned:
             return
         if self.chance.random() < 0.8:
             # All at once, as the real one does; apart from one another is what links and partitions make of that.
-            self.world.call_at(self.world.now_s + 0.002 * 2000 ** self.chance.random(), self._tell, life, incarnation)
+            self.world.call_at(
+                self.world.now_s + 0.002 * 2000 ** self.chance.random(), self._tell, incarnation, incarnation_id
+            )
 
-    def _tell(self, life: Life, incarnation: int) -> None:
+    def _tell(self, incarnation: Incarnation, incarnation_id: int) -> None:
         for program in self.running:
-            if program.name != life[0] and isinstance(program, Program):
-                program.process.loop.call_soon(program.on_death, life[0], incarnation)
+            if program.name != incarnation[0] and isinstance(program, Program):
+                program.process.loop.call_soon(program.on_death, incarnation[0], incarnation_id)
 
     def trouble(self) -> None:
         """Something is wrong, or was until now."""
@@ -301,26 +303,26 @@ class WorkersWorkload:
                 self.world.call_at(self.world.now_s + LEASE_S, self._replace, process, process.incarnation)
                 return
 
-    def _replace(self, process: Process, life: int) -> None:
+    def _replace(self, process: Process, incarnation: int) -> None:
         operator = self.fleet.operator
-        if operator.faulty and process.alive and process.incarnation == life:
+        if operator.faulty and process.alive and process.incarnation == incarnation:
             program = next(program for program in self.programs if program.process is process)
-            trace_fault(process, "is replaced: it has given no sign of life")
-            if program.life[1]:
-                self._tell(program.life, program.incarnation)
-                self.model.ends(program.life)
+            trace_fault(process, "is replaced: it has given no heartbeat")
+            if program.incarnation[1]:
+                self._tell(program.incarnation, program.incarnation_id)
+                self.model.ends(program.incarnation)
             operator.start_beside(operator.spare_of[process])
-            self.disowned[process] = life
-            self._disown(process, life, self.chance.random() * 5.0)
+            self.disowned[process] = incarnation
+            self._disown(process, incarnation, self.chance.random() * 5.0)
 
-    def _disown(self, process: Process, life: int, after_s: float) -> None:
+    def _disown(self, process: Process, incarnation: int, after_s: float) -> None:
         """It has no parent any more: some time after it goes on it finds that out, and ends."""
         world = self.world
-        if not process.alive or process.incarnation != life:
+        if not process.alive or process.incarnation != incarnation:
             self.disowned.pop(process, None)
         elif process.processor.paused_until_s > world.now_s or after_s > 0:
             frozen = process.processor.paused_until_s > world.now_s
-            world.call_at(world.now_s + 0.2, self._disown, process, life, after_s if frozen else after_s - 0.2)
+            world.call_at(world.now_s + 0.2, self._disown, process, incarnation, after_s if frozen else after_s - 0.2)
         else:
             del self.disowned[process]
             process.kill("ends: its parent has another")
@@ -428,7 +430,7 @@ class WorkersWorkload:
             return
         names = sorted(program.name for program in self.running)
         if names != self.names or self.disowned or (self.parent is not None and self.parent.running is None):
-            yield f"what lives is {', '.join(names)}"
+            yield f"the workers that run are {', '.join(names)}"
             return
         for source in self.sources:
             if left := source.left:
