@@ -72,7 +72,7 @@ def test_a_single_root_never_has_more_than_64_bits(like: int) -> None:
 
 
 @given(root=roots)
-def test_a_single_root_of_several_ackers_has_the_first_if_nothing_else_is_said(root: int) -> None:
+def test_a_single_root_belongs_to_the_first_acker_by_default(root: int) -> None:
     assert single_root(root, ackers=4) % 4 == 0
 
 

@@ -70,7 +70,7 @@ def test_a_ratio_that_no_float_is_exactly_is_not_passed_by_so_many(count: int) -
 
 
 @pytest.mark.parametrize("count", [2, 10, 11, 100])
-def test_one_task_that_stays_blocked_for_two_periods_triggers_whatever_the_share(count: int) -> None:
+def test_one_task_that_stays_blocked_for_two_periods_triggers_at_any_share(count: int) -> None:
     tasks = {"spout": (1,), "bolt": tuple(range(2, 2 + count))}
     world = World(Settings(ratio=1.0), sources={"bolt": frozenset({"spout"})}, tasks=tasks)
     world.blocked(2)

@@ -115,7 +115,7 @@ def test_another_target_applies_at_once() -> None:
 
 
 @given(st.floats(0.2, 5), st.floats(0, 1e-5))
-def test_batches_that_cost_the_same_whatever_is_in_them_are_not_made_smaller(fixed_s: float, row_s: float) -> None:
+def test_batches_of_constant_cost_are_not_made_smaller(fixed_s: float, row_s: float) -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
     limit_of.batch = 256
     for _ in range(300):

@@ -31,7 +31,7 @@ def test_every_message_is_settled_exactly_once(first: int) -> None:
 @pytest.mark.parametrize(
     "first", [pytest.param(0), *(pytest.param(first, marks=pytest.mark.slow) for first in range(KILLED, SEEDS, KILLED))]
 )
-def test_a_kill_leaves_nothing_whenever_it_comes(first: int) -> None:
+def test_a_kill_at_any_time_leaves_nothing(first: int) -> None:
     assert _executed(random_topologies.run_killed, range(first, first + KILLED)) > 0
 
 

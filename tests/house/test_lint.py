@@ -79,7 +79,7 @@ def test_examples_and_benchmarks_import_what_users_import():
     )
 
 
-def test_nothing_is_left_to_be_done_later():
+def test_no_work_is_left_for_later():
     words = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
     no_faults(
         Fault(name, number, f"{found[0]}: finish it, or write an issue; the tree says only what is")
@@ -99,7 +99,7 @@ def test_no_file_names_a_developers_machine():
     )
 
 
-def test_lock_is_nobodys():
+def test_the_lock_file_is_not_committed():
     assert "uv.lock" not in files(), "uv.lock names the registry of one machine: it stays ignored by git"
 
 

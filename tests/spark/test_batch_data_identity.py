@@ -89,7 +89,7 @@ async def test_a_run_that_was_half_done_is_not_mixed_with_the_next_day(spark: An
     assert (report.before, report.note) == (1, "")
 
 
-async def test_rows_that_nothing_names_are_compared_by_a_chunk_of_each_partition(spark: Any, tmp_path: Path) -> None:
+async def test_rows_without_an_identity_are_compared_by_a_chunk_of_each_partition(spark: Any, tmp_path: Path) -> None:
     def rows(shift: int) -> Any:
         return spark.sparkContext.parallelize([(n + shift,) for n in range(100)], 4).toDF("id bigint")
 

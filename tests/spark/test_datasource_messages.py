@@ -58,7 +58,7 @@ def test_a_malformed_frame_is_refused(frame: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_a_message_or_an_error(frame: bytes) -> None:
+def test_any_frame_is_a_message_or_an_error(frame: bytes) -> None:
     try:
         message = messages.unpack(frame)
     except ProtocolError:

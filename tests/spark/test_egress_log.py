@@ -100,7 +100,7 @@ def test_the_error_of_an_unavailable_chunk_has_the_reason() -> None:
     ),
     st.booleans(),
 )
-def test_whatever_is_added_and_committed(events: list[tuple[str, int, int]], forgets: bool) -> None:
+def test_random_adds_and_commits(events: list[tuple[str, int, int]], forgets: bool) -> None:
     kept = log(consumers=("a", "b"), forgets=forgets)
     sizes: list[ChunkInfo] = []
     lowest = {"a": 0, "b": 0}

@@ -82,7 +82,7 @@ async def test_a_job_that_was_killed_or_has_no_end_writes_no_manifest(tmp_path: 
     assert not [name for name in files(tmp_path) if name in BOTH]
 
 
-async def test_a_sink_whose_folder_is_elsewhere_is_a_problem_of_the_topology(tmp_path: Path) -> None:
+async def test_a_sink_with_a_folder_elsewhere_is_a_problem_of_the_topology(tmp_path: Path) -> None:
     class Elsewhere(ParquetSinkBolt):
         def completed(self, completion: Any) -> None:
             self.path = str(tmp_path / "not here")

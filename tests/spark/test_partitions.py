@@ -62,7 +62,7 @@ def test_no_partitions_is_over_at_once() -> None:
     assert Partitions(1, index=1, tasks=2).is_settled
 
 
-def test_partitions_whose_number_is_not_known_are_found_as_they_come() -> None:
+def test_partitions_of_unknown_number_are_found_as_they_come() -> None:
     machine = Partitions(None, index=1, tasks=2)
     assert not machine.claim(0)  # of the other task
     assert machine.claim(3)
@@ -209,7 +209,7 @@ lengths = st.lists(st.integers(0, 6), max_size=7)
 
 
 @given(lengths, st.integers(1, 4), st.integers(0, 3), st.data())
-def test_every_chunk_is_delivered_whatever_happens(lengths: list[int], tasks: int, crashes: int, data: Any) -> None:
+def test_every_chunk_is_delivered_in_spite_of_crashes(lengths: list[int], tasks: int, crashes: int, data: Any) -> None:
     """Random order of reading, acking, failing sources; crashes at any point, each time with other tasks."""
     total = len(lengths)
     delivered: dict[tuple[int, int], int] = {}

@@ -154,7 +154,7 @@ def test_the_command_refuses_wrong_arguments(words: list[str], code: int, said: 
 
 
 @pytest.mark.slow
-def test_the_command_on_a_standalone_spark_whose_executor_is_killed(java: None, folder: Path) -> None:
+def test_the_command_on_standalone_spark_when_an_executor_is_killed(java: None, folder: Path) -> None:
     count = 1500
     settings = {**LIGHT, "spark.executor.memory": "512m", "spark.driver.memory": "512m"}
     settings["spark.executor.extraJavaOptions"] = settings["spark.driver.extraJavaOptions"]

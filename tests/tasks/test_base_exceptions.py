@@ -104,7 +104,7 @@ async def test_a_second_one_fails_the_topology(local_cluster: LocalCluster, kind
 
 
 @pytest.mark.parametrize("error", ERRORS)
-async def test_whatever_it_is(local_cluster: LocalCluster, error: str) -> None:
+async def test_every_kind_of_error_fails_one_row(local_cluster: LocalCluster, error: str) -> None:
     BAD.add(0)
     source = FixedSpout(rows(range(2)), "n")
     running = await local_cluster.submit("t", line(source, bolt=Does(lambda tup, collector: look(tup["n"], error))))

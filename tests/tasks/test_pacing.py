@@ -229,7 +229,7 @@ def test_an_order_of_a_long_interval_can_be_sent() -> None:
     assert PRESSURE_MESSAGES.unpack(unpack_value(PRESSURE_MESSAGES.pack(7, order))) == (7, order)
 
 
-def test_who_was_silent_or_has_estimated_too_much_is_not_counted_twice() -> None:
+def test_a_task_that_reports_again_after_a_pause_is_not_counted_twice() -> None:
     flows = Flows(4, {"bolt": ["spout"]})
     for at_s in range(10):
         flows.count("spout", 1, 7, at_s, 1000 * at_s)

@@ -67,7 +67,7 @@ def test_the_last_that_ends_frees_it_and_says_so_once() -> None:
     assert rig.portions.next()[1] == 2.0
 
 
-def test_nothing_is_to_be_worked_out_once_turns_are_as_large_as_ever() -> None:
+def test_portions_are_known_after_turns_reach_their_largest_size() -> None:
     rig = Rig()
     for box in rig.boxes:
         while box.has_data:

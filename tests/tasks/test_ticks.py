@@ -145,7 +145,7 @@ async def test_a_function_gets_no_ticks(local_cluster: LocalCluster, sim_clock: 
     assert running.errors() == []
 
 
-async def test_ticks_count_for_nothing(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_ticks_are_not_counted(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     """A tick is in no tuple tree: to ack it, to fail it and to raise on it change nothing."""
 
     def rich(tup: Any, collector: Any) -> None:

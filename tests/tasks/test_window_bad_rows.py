@@ -131,7 +131,7 @@ class Acks(Own):
         return (sum(tup["amount"] for tup in state),)
 
 
-async def test_who_acks_the_tuples_of_a_window_changes_nothing() -> None:
+async def test_a_bolt_that_acks_the_tuples_of_its_windows_changes_nothing() -> None:
     done = await run(Acks, [*GOOD, ("a", 3, None), ("b", 4, 5), ("a", 1_500, 6)])
     assert done["sums"] == [(5,), (6,)], "a window with None in it is lost"
     assert (done.acked, done.failed, done.metrics["sums"].acked) == (5, 0, 5)
@@ -168,7 +168,7 @@ PURGES = [
 
 
 @pytest.mark.parametrize(("changed", "error"), PURGES)
-async def test_a_window_whose_results_are_wrong_is_lost_and_reported(changed: dict[str, Any], error: str) -> None:
+async def test_a_window_with_wrong_results_is_lost_and_reported(changed: dict[str, Any], error: str) -> None:
     rows = [*GOOD, ("a", 600, 3)] if "windows" in changed else GOOD
     done = await run(own(**changed), rows)
     assert done.acked == len(rows), "its rows were acked as they came"

@@ -40,7 +40,7 @@ async def flow(windows: WindowedBolt, rows: list[tuple[float, str, int]]) -> See
     return seen
 
 
-async def test_the_clock_tells_though_nothing_comes_any_more():
+async def test_windows_fire_by_the_clock_when_no_row_comes():
     windows = WindowedBolt(
         Tumbling(1_000), Count(), key="key", timestamp="at", generator=lambda: Periodic(interval_ms=2_000)
     )

@@ -188,7 +188,7 @@ async def test_many_failures_are_reported_in_few_lines(local_cluster: LocalClust
 # -- wait_emitted ------------------------------------------------------------------------------------------------------
 
 
-async def test_emitted_and_nothing_moves(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
+async def test_wait_emitted_counts_messages_that_stay_pending(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     feeder, hold, copy = FeederSpout("n"), DoesRich(), Does(lambda tup, collector: collector.emit(tup.values))
     tracked = await track_topology(local_cluster, line(feeder, copy=copy, hold=hold))
     await feeder.feed_all([1, 2])

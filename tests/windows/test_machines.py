@@ -341,7 +341,7 @@ def test_keys_that_cannot_be_compared_fire_in_an_order() -> None:
     assert [one.key for one in windows.advance(10)] == [None, 1, 2, "a", "b"]
 
 
-def test_in_whatever_order_inputs_fall_silent_the_answer_is_the_same() -> None:
+def test_the_order_in_which_inputs_become_idle_changes_nothing() -> None:
     for first, second in (("a", "b"), ("b", "a")):
         watermarks = Watermarks(["a", "b"], idle_timeout_ms=10)
         watermarks.advance("a", 100, 0)

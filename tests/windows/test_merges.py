@@ -176,7 +176,7 @@ def test_none_is_no_state(make: Any) -> None:
     assert windows.states == 0
 
 
-def test_a_merge_that_returns_nothing_says_so() -> None:
+def test_a_merge_that_returns_none_is_an_error() -> None:
     windows = time_windows(Sliding(10, 5), Fold(list, lambda state, row: [*state, row], merge=list.extend))
     windows.add("aa", [1, 6], [1, 2])
     assert "merge returned None" in str([one.error for one in windows.advance(FAR)][1])

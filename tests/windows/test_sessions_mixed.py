@@ -53,7 +53,7 @@ def test_sessions_that_touch_are_one_and_one_tuple_joins_many() -> None:
 
 
 @pytest.mark.parametrize("kind", [SessionWindows, BufferedSessions])
-def test_a_session_waits_for_what_touches_it_in_whatever_order_it_comes(kind: Any) -> None:
+def test_a_session_waits_for_rows_that_touch_it_in_any_order(kind: Any) -> None:
     """The watermark is at the end of the session: a row at that moment is on time, and in it."""
     windows = kind(Session(10), Collect()) if kind is SessionWindows else kind(Session(10))
     windows.add("a", [0], [1])

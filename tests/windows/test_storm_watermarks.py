@@ -187,7 +187,7 @@ def test_a_share_of_the_inputs_has_passed_the_end() -> None:
     "on time while [0, 100) is open; late when it has fired",
     "A tuple is late only if all its windows have fired; a window that is still open takes it",
 )
-def test_a_row_behind_the_watermark_whose_window_is_open() -> None:
+def test_a_row_behind_the_watermark_in_an_open_window() -> None:
     windows = PlainWindows(Tumbling(100), Count())
     list(windows.advance(50))
     assert windows.add([None], [20], [1]).late == []

@@ -230,7 +230,7 @@ routes = st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)])
     ),
 )
 @settings(max_examples=40)
-def test_all_comes_once_in_order_whatever_the_pace(
+def test_all_rows_come_once_and_in_order_at_any_pace(
     seed: int, capacity: int, plan: list[tuple[tuple[int, int], int]]
 ) -> None:
     async def run() -> None:

@@ -39,7 +39,7 @@ def test_the_frame_size_follows_a_line_that_changes(before: float, after: float)
     acks=st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 100)), max_size=100),
     restarts=st.booleans(),
 )
-def test_the_size_has_its_bounds_whatever_is_measured(acks: list[tuple[int, float]], restarts: bool) -> None:
+def test_the_size_stays_in_its_bounds_for_any_measurement(acks: list[tuple[int, float]], restarts: bool) -> None:
     line = LineRate()
     for size, busy_s in acks:
         before = line.frame_bytes

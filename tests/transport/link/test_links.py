@@ -96,7 +96,7 @@ async def storm(seed: int, breaks: float, jitter_s: float, cut_every_s: float) -
     jitter_s=st.sampled_from([0.0, 0.01, 0.3]),
     cut_every_s=st.sampled_from([0.5, 5.0, 60.0]),
 )
-def test_wherever_connections_break_all_arrives_once_and_in_order(
+def test_all_frames_arrive_once_and_in_order_over_breaking_connections(
     seed: int, breaks: float, jitter_s: float, cut_every_s: float
 ) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
@@ -237,7 +237,7 @@ async def test_a_restarted_peer_is_reported(sim_clock: SimClock) -> None:
         assert [started.dropped for _, started in b.started] == [0, 1]
 
 
-async def test_a_process_whose_name_another_has_taken_ends(sim_clock: SimClock) -> None:
+async def test_a_process_ends_when_another_takes_its_name(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("b", network) as b:
         b.open("a", None)

@@ -214,7 +214,7 @@ happenings = st.one_of(
     max_frames=st.sampled_from([1, 3, 64]),
     max_bytes=st.sampled_from([20_000, 2_000_000]),
 )
-def test_a_link_carries_any_sizes_at_any_rate_whatever_breaks(
+def test_a_link_carries_any_sizes_at_any_rate_over_breaking_connections(
     script: list[tuple[Any, ...]], max_frames: int, max_bytes: int
 ) -> None:
     ends = Ends(SequenceLimits(max_frames=max_frames, max_bytes=max_bytes))

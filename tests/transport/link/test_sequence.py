@@ -45,7 +45,7 @@ def all_arrived(world: World) -> None:
 
 @settings(max_examples=300)
 @given(script=st.lists(steps | breaks, max_size=120))
-def test_wherever_connections_break_nothing_is_lost_repeated_or_early(script: list[tuple[Any, ...]]) -> None:
+def test_connections_that_break_anywhere_lose_and_repeat_no_frame(script: list[tuple[Any, ...]]) -> None:
     world = World()
     world.reconnect()
     for name, *arguments in script:

@@ -54,7 +54,7 @@ async def test_many_asks_at_the_same_time_are_answered_each_with_its_own() -> No
         assert await asyncio.gather(*(ref.ask(number) for number in range(2000))) == list(range(2000))
 
 
-async def test_messages_of_one_sender_stay_in_order_whatever_the_network_does(sim_clock: SimClock) -> None:
+async def test_messages_of_one_sender_stay_in_order_under_network_faults(sim_clock: SimClock) -> None:
     network = MemoryNetwork(seed=3)
     async with two(network) as (a, b):
         echo = Echo()
