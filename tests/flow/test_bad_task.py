@@ -26,14 +26,20 @@ async def test_the_other_tasks_run_at_their_full_rate(sim_clock: object, name: s
 
 @pytest.mark.parametrize("pending", [10, 30, 100, 1000])
 @pytest.mark.parametrize(
-    "name", ["hung-4-1024-256-1", "hung-10-1024-256-1", "crawling-4-1024-256-1", "crawling-10-64-16-1"]
+    "name",
+    [
+        "hung-4-1024-256-1",
+        "crawling-4-1024-256-1",
+        pytest.param("hung-10-1024-256-1", marks=pytest.mark.slow),
+        pytest.param("crawling-10-64-16-1", marks=pytest.mark.slow),
+    ],
 )
 async def test_the_other_tasks_continue_with_few_pending_messages(sim_clock: object, name: str, pending: int) -> None:
     """They did nothing until the message timeout: their trees waited for the rows of the bad one."""
     assert await ratio(Cell.named(name), 3, seconds=3, pending=pending) >= LEAST_OF_FEW
 
 
-@pytest.mark.parametrize("spouts", [1, 4])
+@pytest.mark.parametrize("spouts", [1, pytest.param(4, marks=pytest.mark.slow)])
 async def test_only_messages_with_a_row_in_the_task_that_hangs_time_out(sim_clock: object, spouts: int) -> None:
     pending, source, trouble = 100, Source(20_000), Trouble("hung", 1, 0.0)
     builder = TopologyBuilder()

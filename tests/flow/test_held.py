@@ -100,7 +100,9 @@ def waited(latencies: list[float]) -> tuple[float, float]:
     return parts[49], parts[98]
 
 
-@pytest.mark.parametrize("slow", [Slow(0.005), Batches(0.005)], ids=["rows", "batches"])
+@pytest.mark.parametrize(
+    "slow", [pytest.param(Slow(0.005), id="rows", marks=pytest.mark.slow), pytest.param(Batches(0.005), id="batches")]
+)
 async def test_at_a_steady_bottleneck_a_row_waits_for_a_moment_and_the_rate_is_the_bottlenecks(
     local_cluster: LocalCluster, sim_clock: SimClock, slow: Any
 ) -> None:
@@ -139,6 +141,7 @@ async def test_a_mailbox_of_rows_of_60_ms_is_drained_within_a_second_or_two(
     assert now_s() - begun_s < 6
 
 
+@pytest.mark.slow
 async def test_nothing_outlives_its_timeout_behind_one_slow_task_of_ten(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:
@@ -152,6 +155,7 @@ async def test_nothing_outlives_its_timeout_behind_one_slow_task_of_ten(
     await running.kill(0)
 
 
+@pytest.mark.slow
 async def test_a_task_that_becomes_slow_soon_holds_less_and_one_that_becomes_fast_more(
     local_cluster: LocalCluster, sim_clock: SimClock
 ) -> None:

@@ -219,7 +219,7 @@ async def test_one_slow_task_does_not_starve_the_others(local_cluster: LocalClus
     await running.kill(0)
 
 
-@pytest.mark.parametrize("tasks", [10, 11, 30])
+@pytest.mark.parametrize("tasks", [10, *(pytest.param(tasks, marks=pytest.mark.slow) for tasks in (11, 30))])
 async def test_one_slow_task_of_many_to_which_rows_go_by_key_paces_its_spout(
     local_cluster: LocalCluster, sim_clock: SimClock, tasks: int
 ) -> None:

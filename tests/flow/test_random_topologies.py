@@ -16,7 +16,7 @@ from . import random_topologies
 SEEDS = 1000
 CHUNK = 50
 KILLED = 100
-QUICK = 100
+QUICK = 50
 """So many run on other Pythons too."""
 
 
