@@ -1,4 +1,5 @@
-# The slow tests, which the README's command leaves out; those that need Spark are in the stage spark.
+# The slow tests, which the README's command leaves out; those that need Spark are in the stage spark, which runs beside
+# this one: in one process.
 source "$(dirname "$0")/../lib.sh"
 cd "$WORK/clone"
-bounded 1200 .venv/bin/python -m pytest -q -m 'slow and not spark'
+bounded 1200 .venv/bin/python -m pytest -q -n0 --durations=20 -m 'slow and not spark'

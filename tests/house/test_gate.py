@@ -17,9 +17,12 @@ def test_every_stage_is_run_and_says_what_it_is():
     gate = read(".ci/run")
     listed = re.search(r"^stages=\((.*)\)$", gate, re.MULTILINE)
     assert listed is not None
-    run = [*listed[1].split(), *re.findall(r"^stage ([a-z-]+) &$", gate, re.MULTILINE)]
+    background = re.findall(r"^ *stage ([a-z-]+) &$", gate, re.MULTILINE)
+    run = [*listed[1].split(), *background]
     scripts = [name for name in files() if name.startswith(".ci/stages/")]
     assert sorted(f".ci/stages/{name}.sh" for name in run) == sorted(scripts)
+    [table] = re.findall(r'for name in "\$\{stages\[@\]\}" ([a-z -]+); do', gate)
+    assert sorted(table.split()) == sorted(background), "the table at the end has them all"
     for name in scripts:
         assert read(name).startswith("# "), f"{name}: its first line says what it checks"
         assert 'source "$(dirname "$0")/../lib.sh"' in read(name), f"{name}: lib.sh ends it at the first failure"
@@ -31,7 +34,7 @@ def test_every_slow_test_and_every_test_with_spark_runs_in_one_stage():
     [readme] = [word.removeprefix("-m=") for word in addopts if word.startswith("-m")]
     selected = {"tests": f"{readme} and not spark"}
     for stage in ("slow", "spark"):
-        [selected[stage]] = re.findall(r"pytest -q -m '?([a-z ]+)'?$", read(f".ci/stages/{stage}.sh"), re.MULTILINE)
+        [selected[stage]] = re.findall(r"pytest -q .*-m '?([a-z ]+)'?$", read(f".ci/stages/{stage}.sh"), re.MULTILINE)
     for slow, spark in itertools.product((False, True), repeat=2):
         marks = [mark for mark, is_set in (("slow", slow), ("spark", spark)) if is_set]
         runs = [stage for stage, expression in selected.items() if selects(expression, marks)]
