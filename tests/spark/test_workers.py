@@ -18,9 +18,11 @@ import pytest
 from aiostorm import LocalCluster, RunningTopology
 from aiostorm.cluster import WorkerError
 from aiostorm.spark import SparkWorkers, SparkWorkersError
+from aiostorm.spark.session_settings import VARIABLE
 from aiostorm.spark.sessions import sessions
 from aiostorm.transport import ExposedError
 
+from ..cli.conftest import Command, aiostorm  # noqa: F401
 from ..cluster.spread_jobs import written
 from ..examples import load
 from .conftest import LIGHT
@@ -131,11 +133,6 @@ async def counted(running: RunningTopology) -> Counter[str]:
     return sum(map(Counter, (await running.results())["count"]), Counter())
 
 
-def run_command(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "aiostorm", "run", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -148,9 +145,17 @@ def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         (["--spark", "yarn", "--listen", "10.1.2.3:0"], 78, "TLS and a token"),
     ],
 )
-def test_the_command_refuses_wrong_arguments(words: list[str], code: int, said: str) -> None:
-    done = run_command(*words, "examples.word_count:topology")
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+def test_the_command_refuses_wrong_arguments(
+    aiostorm: Command,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "")  # the command sets it, for processes that it starts
+    monkeypatch.chdir(ROOT)
+    done = aiostorm("run", *words, "examples.word_count:topology")
+    assert (done.code, said in done.err) == (code, True), done.err
 
 
 @pytest.mark.slow
