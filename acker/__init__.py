@@ -2,8 +2,8 @@
 
 from .actor import EXPIRY_STEPS, AckerActor, Acks, Forget, Init, Verdicts
 from .encoding import ACKER_MESSAGES
-from .ids import IdSource, is_single_root, shared_root, single_root
-from .ledger import Ledger, Verdict, VerdictKind
+from .ids import IdSource
+from .ledger import Ledger, Verdict, VerdictKind, is_single_root, shared_root, single_root
 from .pending import Emission, Key, Pending, Settled, Tree
 from .retries import FailureAction, Retries
 

@@ -82,6 +82,11 @@ EARLY_TIMEOUT_S: Final = 3600.0
 
 TIMED_OUT: Final = Failure("timeout")
 
+_ALONE: Final = 1 << 63
+"""The bit of a root whose tree has a single message: such a tree is never split, and every task can see that. 63 random
+bits are enough for a root, which only has to be unlikely to repeat: to forge an ack, an attacker must guess the 64 bits
+of an edge."""
+
 
 class VerdictKind(enum.Enum):
     """The kinds of verdicts about a root."""
@@ -414,3 +419,22 @@ def _due(table: dict[int, _TreeRow] | dict[int, _EarlyRow], now_s: float, timeou
             break
         due.append(root)
     return due
+
+
+def single_root(root: int, like: int = 0, ackers: int = 1) -> int:
+    """This root, marked as the root of a single-message tree. Of `ackers` ackers it has the same one as root `like`."""
+    root |= _ALONE
+    if ackers == 1:
+        return root
+    root += (like - root) % ackers
+    return root if root < 1 << 64 else root - ackers
+
+
+def shared_root(root: int) -> int:
+    """This root, marked as the root of a tree of several messages."""
+    return root & ~_ALONE or 1
+
+
+def is_single_root(root: int) -> bool:
+    """Does the tree of this root have a single message?"""
+    return root >= _ALONE

@@ -86,7 +86,7 @@ class BackpressureMonitor(Actor):
 
     def _switch_spouts(self) -> None:
         for spout in self._spouts:
-            spout.portions.aim(self._settings.target_s)
+            spout.aim(self._settings.target_s)
             spout.pace.switch(self._settings.enable, self._env.clock.monotonic())
             spout.wake()
 

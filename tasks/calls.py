@@ -1,4 +1,7 @@
-"""Calls: `next_tuple` is called again and again until enough was emitted, a call emits nothing, or the time is over."""
+"""Calls: `next_tuple` is called again and again until enough was emitted, a call emits nothing, or the time is over.
+
+The calls of a blocking spout run in its thread; what it emits is transferred to the loop.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,15 @@ from ..topology import Spout
 from .drive import drive, finish
 from .emit.outbox import Outbox
 from .emit.spout_collector import SpoutTaskCollector
+from .emit.threaded_collector import ThreadedSpoutCollector
+from .task import TaskActor
 
 CALLS_PER_LOOK: Final = 16
 """Calls of `next_tuple` between two readings of the clock, if they were short so far."""
 
 
-class CallingTask(Protocol):
-    """The spout task."""
-
-    active: bool
-    outbox: Outbox
+class CallingLoop(Protocol):
+    """The emit loop."""
 
     def messages_left(self) -> int:
         """How many more messages may be open."""
@@ -28,6 +30,22 @@ class CallingTask(Protocol):
     def suspended(self) -> None:
         """`next_tuple` suspends."""
         ...
+
+
+class SpoutState:
+    """What the emit loop and the control loop of a spout task read of each other.
+
+    `active`: may it emit? `ended`: for good. `on_control`: is a control message handled now? `suspended_since_s`: since
+    when `next_tuple` waits for its source; None: it does not.
+    """
+
+    __slots__ = ("active", "ended", "on_control", "suspended_since_s")
+
+    def __init__(self) -> None:
+        self.active = False
+        self.ended = False
+        self.on_control = False
+        self.suspended_since_s: float | None = None
 
 
 class Turns(Protocol):
@@ -48,13 +66,17 @@ class Calls:
 
     def __init__(
         self,
-        task: CallingTask,
+        loop: CallingLoop,
+        state: SpoutState,
+        outbox: Outbox,
         spout: Spout,
         collector: SpoutTaskCollector,
         stopwatch: Callable[[], float],
         turn_s: float,
     ) -> None:
-        self._task = task
+        self._loop = loop
+        self._state = state
+        self._outbox = outbox
         self._spout = self.polled = spout
         self._collector = collector
         self._stopwatch = stopwatch
@@ -63,14 +85,14 @@ class Calls:
         self._stride = 1
 
     async def turn(self, most: int) -> None:
-        task, collector, next_tuple, stopwatch = self._task, self._collector, self._spout.next_tuple, self._stopwatch
-        outbox = task.outbox
+        loop, state, outbox, collector = self._loop, self._state, self._outbox, self._collector
+        next_tuple, stopwatch = self._spout.next_tuple, self._stopwatch
         until_s = stopwatch() + self._turn_s
         now = collector.emitted
         enough = now + most
         calls = 0
         self._has_suspended = False
-        while now < enough and not collector.finished and task.active and not outbox.blocked:
+        while now < enough and not collector.finished and state.active and not outbox.blocked:
             result = next_tuple()
             if result is not None:
                 if inspect.iscoroutine(result):
@@ -79,7 +101,7 @@ class Calls:
                         return
                 else:
                     await finish(result, self._suspends)
-                if task.messages_left() <= 0:  # what was emitted before the suspension may be settled by now
+                if loop.messages_left() <= 0:  # what was emitted before the suspension may be settled by now
                     return
             before, now = now, collector.emitted
             if now == before:
@@ -95,4 +117,52 @@ class Calls:
 
     def _suspends(self) -> None:
         self._has_suspended = True
-        self._task.suspended()
+        self._loop.suspended()
+
+
+class ThreadedLoop(Protocol):
+    """The emit loop."""
+
+    def held_up(self) -> bool:
+        """Must something else be done before the next call? Called in the thread."""
+        ...
+
+
+class ThreadedTurns:
+    """The turns of one spout."""
+
+    polled = None
+
+    def __init__(
+        self,
+        loop: ThreadedLoop,
+        state: SpoutState,
+        task: TaskActor,
+        spout: Spout,
+        collector: ThreadedSpoutCollector,
+        turn_s: float,
+    ) -> None:
+        self._loop = loop
+        self._state = state
+        self._task = task
+        self._spout = spout
+        self._turn_s = turn_s
+        self.collector = collector
+
+    async def turn(self, most: int) -> None:
+        task, state, loop, collector = self._task, self._state, self._loop, self.collector
+        next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
+        until_s = stopwatch() + self._turn_s
+        state.suspended_since_s = task.env.clock.monotonic()
+        task.env.on_idle()
+        try:
+            await task.user.in_thread(
+                lambda: collector.turn(next_tuple, most, lambda: loop.held_up() or stopwatch() >= until_s)
+            )
+        finally:
+            self.transfer()  # also what was emitted before an error
+
+    def transfer(self) -> None:
+        """Transfer what the thread has emitted so far. A spout that emits during its call is not waiting."""
+        if self.collector.transfer() and self._state.suspended_since_s is not None:
+            self._state.suspended_since_s = self._task.env.clock.monotonic()

@@ -73,12 +73,6 @@ def resume(
             return end.value
 
 
-@types.coroutine
-def pause() -> Generator[None, None, None]:
-    """Let other tasks run. (`asyncio.sleep(0)`, two calls cheaper.)"""
-    yield
-
-
 async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
     """Finish what a user method returned: awaited if it was `async def`."""
     if inspect.iscoroutine(value):

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from ..acker import EXPIRY_STEPS, Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..actors import Timer
-from ..topology import AckValueSpout, Failure, FailValueSpout, Spout
+from ..topology import DEAD_LETTER_STREAM, AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
+from .emit.lineage import UNTRACKED
 from .emit.spout_collector import SpoutTaskCollector
 from .task import TaskActor
 
@@ -30,23 +31,22 @@ LATE: Final = 1 + 1 / EXPIRY_STEPS
 
 
 class MessageOutcomes:
-    """Handles verdicts for one spout task. `replays`: messages to emit again: (id, emission, failures)."""
+    """Handles verdicts for one spout task, and notifies `spout`."""
 
     def __init__(
         self,
         task: TaskActor,
         spout: Spout,
         collector: SpoutTaskCollector,
-        pending: Pending,
+        messages: OpenMessages,
         retries: Retries,
-        replays: deque[tuple[Any, Emission, int]],
     ) -> None:
         self._task = task
-        self._spout = spout
+        self.spout = spout
         self._collector = collector
-        self._pending = pending
+        self._pending = messages.pending
         self._retries = retries
-        self._replays = replays
+        self._replays = messages.replays
         self.handles_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def on_verdict(self, verdict: Verdict) -> None:
@@ -108,17 +108,17 @@ class MessageOutcomes:
                     self._task.user.hook_calls.call("spout_ack", message_id, self._task.task.task_id, latency_s)
         if not self.handles_acks:
             return
-        if self._task.user.thread is not None or isinstance(self._spout, AckValueSpout):
+        if self._task.user.thread is not None or isinstance(self.spout, AckValueSpout):
             for settled in tree.settled():
                 arguments: tuple[Any, ...] = (settled.message_id,)
-                if isinstance(self._spout, AckValueSpout):
+                if isinstance(self.spout, AckValueSpout):
                     arguments += (settled.emission.values if settled.emission is not None else (),)
-                await self._task.user.notify("ack", self._spout.ack, *arguments)
+                await self._task.user.notify("ack", self.spout.ack, *arguments)
             return
         await self._notify_acks(tree.open_ids())
 
     async def _notify_acks(self, ids: Sequence[Any]) -> None:
-        acks = map(self._spout.ack, ids)  # called from C; a call that raises ends the loop, which is then continued
+        acks = map(self.spout.ack, ids)  # called from C; a call that raises ends the loop, which is then continued
         notified = 0
         while notified < len(ids):
             raised: Exception
@@ -152,20 +152,39 @@ class MessageOutcomes:
             self._replays.append((settled.message_id, settled.emission, failures))
             return
         if fate is FailureAction.DEAD_LETTER:
-            self._collector.dead_letter(settled, failure, failures)
-        if isinstance(self._spout, FailValueSpout):
+            self._dead_letter(settled, failure, failures)
+        if isinstance(self.spout, FailValueSpout):
             values = settled.emission.values if settled.emission is not None else ()
-            await self._task.user.notify("fail", self._spout.fail, settled.message_id, values, failure)
+            await self._task.user.notify("fail", self.spout.fail, settled.message_id, values, failure)
         else:
-            await self._task.user.notify("fail", self._spout.fail, settled.message_id, failure)
+            await self._task.user.notify("fail", self.spout.fail, settled.message_id, failure)
+
+    def _dead_letter(self, settled: Settled, failure: Failure, failures: int) -> None:
+        """Send a message that has failed too often to the dead-letter stream, if it has a consumer."""
+        emitter = self._task.emitter
+        emitter.counters.dead_lettered += 1
+        out = emitter.streams.get(DEAD_LETTER_STREAM)
+        if out is None or not out.consumed or settled.emission is None:
+            return
+        emission = settled.emission
+        row = (settled.message_id, emission.stream, emission.values, failure.reason, failure.error, failures)
+        items, anchors = emitter.emit_buffer(UNTRACKED).buffer(out)
+        items.append(out.item(row))
+        anchors.append(None)
 
 
-class Expiry:
-    """The expiry of one spout task. `timeout_s` None: nothing expires. `after` makes a timer of the task."""
+class OpenMessages:
+    """The open messages of one spout task, at most `limit` (None: any number). `after` makes a timer of the task.
 
-    __slots__ = ("_after", "_timeout_s", "_timer", "pending")
+    `pending`: those that were emitted; `replays`: to emit again: (id, emission, failures). `timeout_s` None: nothing
+    expires.
+    """
 
-    def __init__(self, timeout_s: float | None, after: Callable[[float, Any], Timer]) -> None:
+    __slots__ = ("_after", "_timeout_s", "_timer", "limit", "pending", "replays")
+
+    def __init__(self, limit: int | None, timeout_s: float | None, after: Callable[[float, Any], Timer]) -> None:
+        self.limit = limit
+        self.replays: deque[tuple[Any, Emission, int]] = deque()
         self.pending = Pending(None if timeout_s is None else timeout_s * LATE)
         self._timeout_s = timeout_s
         self._after = after
@@ -186,3 +205,7 @@ class Expiry:
         """The timer has fired: the keys of the trees that are overdue."""
         self._timer = None
         return self.pending.overdue(now_s)
+
+    def ids(self) -> list[Any]:
+        """The ids of messages that are neither acked nor failed for good."""
+        return [*self.pending.message_ids(), *(message_id for message_id, _, _ in self.replays)]

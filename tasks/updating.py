@@ -21,8 +21,6 @@ from .spout_task import SpoutTask
 def update_spout(task: SpoutTask, config: Config) -> None:
     """Give a spout task its new settings."""
     task.use_config(config)
-    task._limit = config.max_spout_pending
-    task._expiry.time_out_after(config.message_timeout_s)
     task.user.log_activity(wanted=config.debug)
     task.wake()
 

@@ -11,23 +11,10 @@ from typing import Any
 
 from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedAnchor, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
-from .emitter import EmitBuffer, Emitter
+from .emitter import Emitter
 from .lineage import UNTRACKED, Anchors, joined, lineage_of, mark_done, settle_all
 from .out_streams import OutStream
 from .outbox import Outbox
-
-
-class _Closed:
-    """In place of the row buffer while there is no tuple to anchor to."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def append(self, row: Row) -> None:
-        raise EmitError(
-            f"{self._name} emits outside of execute: a basic bolt's emits are anchored to the tuple it executes. "
-            f"Emit before execute returns, or use Bolt, which names its anchors"
-        )
 
 
 class TaskCollector:
@@ -43,8 +30,12 @@ class TaskCollector:
 
     async def drain(self) -> None:
         """Send what was emitted so far and wait until the targets have taken it."""
-        self._emitter.flush()
+        self.flush()
         await self._outbox.unblocked()
+
+    def flush(self) -> None:
+        """Send what was emitted so far, without waiting (for the framework)."""
+        self._emitter.flush()
 
     def emit_watermark(self, timestamp: Any) -> None:
         """Declare that no tuple before `timestamp` follows: windows downstream rely on it."""
@@ -64,117 +55,6 @@ class TaskCollector:
         """EmitError once the task has ended (for the framework)."""
         if self.closed:
             raise EmitError(f"{self._emitter.streams.name} emits after it was closed: the tuple would be lost")
-
-
-class BasicTaskCollector(TaskCollector):
-    """For basic bolts. The executor enters a segment, then sets `offset` for each of its tuples."""
-
-    __slots__ = (
-        "_anchors",
-        "_arity",
-        "_bare",
-        "_default",
-        "_emit_buffer",
-        "_emitted",
-        "_rows",
-        "_segment",
-        "_source_anchors",
-        "offset",
-    )
-
-    def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
-        super().__init__(emitter, outbox, report)
-        default = emitter.streams.get(DEFAULT_STREAM)
-        # -1 sends every emit through the slow path, which reports what is wrong.
-        self._default = default if default is not None and not default.direct else None
-        self._arity = self._default.arity if self._default is not None else -1
-        self._bare = self._arity == 1
-        self.offset = 0
-        self._source_anchors: Sequence[Any] | None = None
-        self._emit_buffer: EmitBuffer | None = None
-        self._segment: Segment | None = None
-        self._emitted = (-1, 0)  # the last row that emitted a batch, and how many batches it has emitted before
-        self.leave()
-
-    def enter(self, segment: Segment) -> None:
-        """From now on, emits are children of rows of this segment."""
-        self._segment, self._emitted = segment, (-1, 0)
-        self._source_anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
-        self._enter(self._emitter.buffer_of(segment))
-
-    def suspend(self) -> None:
-        """User code suspends: what it has emitted is sent; later emits go into a new emit buffer."""
-        self._emitter.flush()
-        if self._emit_buffer is not None:
-            self._enter(self._emitter.emit_buffer(self._emit_buffer.root))
-
-    def refresh(self) -> None:
-        """The segment has left its trees while user code was suspended: later emits use its new anchors."""
-        segment = self._segment
-        if segment is not None:
-            self._source_anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
-            self._enter(self._emitter.buffer_of(segment))
-
-    def leave(self) -> None:
-        """No tuple is being executed: an emit is an error."""
-        self._emit_buffer = None
-        self._segment = None
-        self._rows: Any = _Closed(self._emitter.streams.name)
-        self._anchors: list[Any] = []
-
-    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
-        """Emit one tuple, anchored to the tuple being executed."""
-        if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
-            self._rows.append(values[0] if self._bare else values)
-            anchors = self._source_anchors
-            self._anchors.append(None if anchors is None else anchors[self.offset])
-        else:
-            self._emit(values, stream, None)
-
-    def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
-        """Emit to one task."""
-        self._emit(values, stream, task)
-
-    def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
-        """Emit a RecordBatch, anchored to the tuple being executed."""
-        self.check_open()
-        out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
-        if self._emit_buffer is None:
-            self._rows.append(batch)  # raises
-            return
-        rows = self._identified(rows, out)
-        root = self._emit_buffer.root
-        anchor = None if self._source_anchors is None else self._source_anchors[self.offset]
-        self._emitter.put_columns(root, out, task, rows, anchor)
-        self._enter(self._emitter.emit_buffer(root))  # what is emitted after the batch is sent after it
-
-    def _identified(self, rows: ColumnRows, out: OutStream) -> ColumnRows:
-        """For a batch made from one row of a batch: its number among the batches of that row."""
-        items = None if self._segment is None else self._segment.items
-        if type(items) is not ColumnRows:
-            return rows.with_identity_of(None)
-        offset, count = self._emitted
-        self._emitted = (self.offset, count + 1 if offset == self.offset else 0)
-        return rows.with_identity_of(items.batch, out.origin.component, out.origin.stream, *self._emitted)
-
-    async def drain(self) -> None:
-        self.suspend()
-        await self._outbox.unblocked()
-
-    def _enter(self, emit_buffer: EmitBuffer) -> None:
-        self._emit_buffer = emit_buffer
-        if self._default is not None:
-            self._rows, self._anchors = emit_buffer.buffer(self._default)
-
-    def _emit(self, values: Any, stream: str, task: int | None) -> None:
-        self.check_open()
-        out, row = self._emitter.streams.row(values, stream, direct_to=task)
-        if self._emit_buffer is None:
-            self._rows.append(row)  # raises
-            return
-        items, anchors = self._emit_buffer.buffer(out, task)
-        items.append(out.item(row))
-        anchors.append(None if self._source_anchors is None else self._source_anchors[self.offset])
 
 
 class BoltTaskCollector(TaskCollector):

@@ -284,7 +284,10 @@ class Emitter:
         self.counters.transferred += count
         fits = count <= gate.piece or (gate.fill + count <= gate.limit and gate.is_open and not outlet.parked)
         if fits or type(items) is ColumnRows:
-            outlet.send(self.edges.segment(origin, items, anchors, root))
+            segment = self.edges.segment(origin, items, anchors, root)
+            # (The usual case of Outlet.send, inlined: this is the hot path.)
+            if outlet.parked or type(items) is ColumnRows or not outlet.inbox.offer(segment, count):
+                outlet.send(segment)
             return
         piece = outlet.piece
         for start in range(0, count, piece):

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
-from ..emit.collectors import BasicTaskCollector
 from ..emit.emitter import Emitter
 from ..emit.lineage import MANY
 from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
 from .base import Collectors, Executor, Fail, Tools
-from .basic_executor import BasicExecutor
+from .basic_executor import BasicExecutor, BasicTaskCollector
 
 RESULTS_CHUNK: Final = 4096
 """A generator's results are taken this many at a time; each chunk is sent, and waits for capacity."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiostorm import Config, LocalCluster
+from aiostorm.tasks.emit_loop import SpoutWakeup
 from aiostorm.tasks.interval_timer import IntervalTimer, interval_timer_of
-from aiostorm.tasks.wakeup import SpoutWakeup
 from aiostorm.testing import Recorder, SimClock
 
 from .parts import Notes, line

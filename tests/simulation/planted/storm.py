@@ -126,10 +126,10 @@ def a_spout_relies_on_the_acker_for_timeouts(original: Any) -> Any:
     return lambda self, now_s: []
 
 
-@bug(IdSource, "take")
+@bug(IdSource, "_draw")
 def edge_ids_collide(original: Any) -> Any:
     """STORM-17: ids that collide."""
-    return lambda self: original(self) & 7 or 1
+    return lambda self: [number & 7 or 1 for number in original(self)]
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

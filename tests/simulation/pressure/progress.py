@@ -40,7 +40,7 @@ class PressureProgress:
     def _spouts(self) -> Iterator[Stall]:
         for spout in self.spouts:
             demand = self.scene.demands[spout.task.component]
-            if demand.waiting and spout._emit_loop is not None and spout._may_emit():
+            if demand.waiting and spout.emit_loop.running is not None and spout.emit_loop.may_emit():
                 most_s = STILL_S + spout.pace.pacer.wait_s + 1.0 / demand.rate + self.interval_s
                 text = f"{name_of(spout)} has {demand.waiting} tuples to emit"
                 yield ("spout", spout.task.task_id), demand.emitted, most_s, text

@@ -170,7 +170,7 @@ class Watch:
     def _look_at_spout(self, spout: SpoutTask, now_s: float) -> None:
         component, task = spout.task.component, spout.task.task_id
         sent_s = self.mailboxes.sent_s
-        if spout._emit_loop is None:
+        if spout.emit_loop.running is None:
             self.down_s.setdefault(task, now_s)
         elif self.down_s.pop(task, math.inf) - self.interval_s < sent_s.get(task, -math.inf):
             sent_s[task] = now_s
@@ -218,7 +218,9 @@ class Watch:
             tasks = [bolt for bolt in self.bolts if bolt.task.component == component]
             samplers = [bolt.sampling.sampler for bolt in tasks]
             blocked = sum(sampler.flagged and sampler.verdict is PressureVerdict.BLOCKED for sampler in samplers)
-            free = [s for s in self.spouts if s.task.component in spouts and s.active and not s.pace.wait_us]
+            free = [
+                s for s in self.spouts if s.task.component in spouts and s.emit_loop.state.active and not s.pace.wait_us
+            ]
             judged = sum(sampler.step for sampler in samplers if sampler.verdict is PressureVerdict.BLOCKED)
             before, times = self.blocked[component]
             stays = any(sampler.flagged and sampler.blocks > 1 for sampler in samplers)

@@ -67,7 +67,7 @@ class WindowsProgress:
     def _spouts(self, worker: Worker) -> Iterator[Stall]:
         for spout in worker.task_set.tasks.spouts:
             log: Any = spout.user.component
-            if not isinstance(log, LogSpout) or spout._emit_loop is None or not spout._may_emit():
+            if not isinstance(log, LogSpout) or spout.emit_loop.running is None or not spout.emit_loop.may_emit():
                 continue
             if log.queue and log.queue[0][0] < self.world.now_s:
                 text = f"{name_of(spout)} has row {log.queue[0][1]} to emit"
