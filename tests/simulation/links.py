@@ -37,6 +37,7 @@ from .journal import Journal
 from .links_model import Incarnation, Model
 from .narrow import is_narrow, large_size, lines_of
 from .runner import WorldResult, run_world
+from .workload import FleetWorkload
 
 LOAD_AFTER_S = 2.0
 """All processes send for this time after the faults are healed."""
@@ -82,15 +83,9 @@ def run(
     )
 
 
-def described(frame: bytes) -> str:
-    """For the trace."""
-    return f"{('?', 'HELLO', 'DATA', 'ACK', 'REFUSED', 'PULSE', 'PART')[frame[1] & 0x7F]} of {len(frame)} bytes"
-
-
-class LinksWorkload:
+class LinksWorkload(FleetWorkload["Program"]):
     def __init__(self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None) -> None:
-        self.world = world
-        self.world.switch.describe = described
+        super().__init__(world)
         self.model = Model(world)
         self.fleet = Fleet(world, faults, only)
         self.chance = world.chance.stream("links")
@@ -101,20 +96,12 @@ class LinksWorkload:
         self.names = [f"p{i}" for i in range(self.chance.randint(2, 5))]
         self.chance.shuffle(self.names)
         self.large = 0.05 if is_narrow(world) else 0.0
-        self.programs: list[Program] = []
         for name in self.names:
             program = Program(self, name, keeps=self.chance.random() < 0.5)
-            program.process = self.fleet.add(name, program.main)
-            self.programs.append(program)
+            self.add(program)
             if name == "p0":  # no peer dials it, so it may be anywhere
-                spare = Program(self, name, program.keeps)
-                spare.process = self.fleet.add_spare(program.process, spare.main)
-                self.programs.append(spare)
+                self.add_spare(Program(self, name, program.keeps))
         self._starts: Counter[str] = Counter()
-
-    @property
-    def running(self) -> list[Program]:
-        return [program for program in self.programs if program.process.alive]
 
     def next_incarnation(self, name: str) -> Incarnation:
         """A process and its spare are of one name: their incarnations are counted together."""
@@ -168,13 +155,7 @@ class LinksWorkload:
             self.world.problem(f"a connection's buffer had {self.world.switch.most_buffered_bytes} bytes")
         self.world.call_at(self.world.now_s + WATCH_S, self.watch)
 
-    def unsettled(self) -> Iterator[str]:
-        if self.world.now_s < self.load_until_s:
-            yield "the load goes on"
-            return
-        names = sorted(program.name for program in self.running)
-        if names != sorted(self.names):
-            yield f"the processes that run are {', '.join(names)}"
+    def unfinished(self) -> Iterator[str]:
         for program in self.running:
             for link in program.links.values():
                 if link.unacked_frames or not link.established:

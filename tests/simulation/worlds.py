@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -18,3 +21,15 @@ def in_world(work: Callable[[World], Coroutine[Any, Any, T]], seed: int = 0, **o
         result = runner.run(work(loop.world))
     assert not loop.world.problems, "\n".join(loop.world.problems)
     return result
+
+
+def printed(program: str, hash_seed: int = 4242) -> str:
+    """What a Python program prints in a process of its own, under another PYTHONHASHSEED."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return ran.stdout

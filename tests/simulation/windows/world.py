@@ -31,11 +31,11 @@ from aiostorm.topology import make_plan
 from aiostorm.transport import Node, SequenceLimits
 from aiostorm.windows import END_MS
 
-from ..links import described
 from ..planted.planting import replaced
 from ..pressure.world import UnknownMessage
 from ..runner import WorldResult, run_world
 from ..workers.program import Program
+from ..workers.workload import TasksWorkload
 from .ledger import Ledger, WatchedTracker
 from .progress import WindowsProgress
 from .shapes import LONG_S, Drawing, whole
@@ -119,13 +119,11 @@ class Worker(Program):
         return (task for task in self.task_set.tasks.bolts if task.time.keeper is not None)
 
 
-class WindowsWorkload:
+class WindowsWorkload(TasksWorkload[Worker]):
     def __init__(
         self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None, faults_s: float
     ) -> None:
-        self.world = world
-        world.switch.describe = described
-        self.chance = world.chance.stream("workers")
+        super().__init__(world)
         self.ledger = self.model = Ledger(world)
         self.names = [f"w{i}" for i in range(self.chance.choice((2, 2, 2, 2, 3)))]
         self.limits = SequenceLimits(max_frames=self.chance.choice((2, 64)))
@@ -139,46 +137,23 @@ class WindowsWorkload:
         self.placement = place(self.topology, plan, [WorkerInfo(name) for name in self.names])
         kinds = faults if faults is not None else [k for k in KINDS if not (self.calm and k in ("crash", "error"))]
         self.fleet = Fleet(world, kinds, only, known=KINDS, more={"error": self._injure})
-        self.workers: list[Worker] = []
-        self.prepared: set[str] = set()
-        self.superseded = 0
         self.rests_from_s: float | None = None
         self._trouble_s: dict[str, float] = {}
         self.progress = WindowsProgress(self.ledger, self._unharmed)
         self._known_s = world.now_s + WARM_UP_S + faults_s + KNOWN_S
         for name in self.names:
-            worker = Worker(self, name)  # type: ignore[arg-type] # it asks for what is here
-            worker.process = self.fleet.add(name, worker.main)
-            self.workers.append(worker)
+            self.add(Worker(self, name))  # type: ignore[arg-type] # it asks for what is here
 
     # -- what programs ask -------------------------------------------------------------------------------------------
 
-    @property
-    def running(self) -> list[Worker]:
-        return [worker for worker in self.workers if worker.process.alive]
-
-    def prepare(self, worker: Worker) -> None:
-        """Its bolts are prepared. No spout is opened before every bolt of every worker was prepared once."""
-        self.prepared.add(worker.name)
-        if len(self.prepared) == len(self.names):
-            for other in self.running:
-                other.process.loop.call_soon(other.may_open.set)
-
     def died(self, incarnation: tuple[str, int], incarnation_id: int, crashed: bool) -> None:
         """A process has died, and the parent sees it: soon, late, or only when there is another."""
-        for worker in self.workers:
+        for worker in self.programs:
             if worker.name == incarnation[0]:
                 worker._emits = False
         if not self.fleet.over:
             self.ledger.deaths += 1
-            if self.chance.random() < 0.8:
-                at_s = self.world.now_s + 0.002 * 2000 ** self.chance.random()
-                self.world.call_at(at_s, self._tell, incarnation, incarnation_id)
-
-    def _tell(self, incarnation: tuple[str, int], incarnation_id: int) -> None:
-        for worker in self.running:
-            if worker.name != incarnation[0]:
-                worker.process.loop.call_soon(worker.on_death, incarnation[0], incarnation_id)
+            self.report_death(incarnation, incarnation_id)
 
     # -- faults of its own -------------------------------------------------------------------------------------------
 
@@ -214,10 +189,6 @@ class WindowsWorkload:
             warm_up_s=WARM_UP_S,
         )
 
-    def stop(self) -> None:
-        for worker in self.running:
-            worker.process.loop.call_soon(worker.stopping.set)
-
     def settled(self) -> bool:
         """Is all over, and stays so?"""
         now_s = self.world.now_s
@@ -233,20 +204,13 @@ class WindowsWorkload:
                 self.world.problem(what)
         return True
 
-    def unsettled(self) -> Iterator[str]:
-        if self.world.now_s < self.load_until_s:
-            yield "the load goes on"
-            return
-        names = sorted(worker.name for worker in self.running)
-        if names != self.names:
-            yield f"the workers that run are {', '.join(names)}"
-            return
+    def unfinished(self) -> Iterator[str]:
         for i, log in enumerate(self.shape.logs):
             if left := log.left:
                 yield f"{len(left)} of {len(log.rows)} rows of well {i} are not acked: {left[:3]}"
             if log.ends and not log.finished:
                 yield f"well {i} has not ended"
-        for worker in self.workers:
+        for worker in self.programs:
             yield from worker.waits_for
             if worker.emits:
                 for task in worker.timed:
@@ -293,7 +257,7 @@ class WindowsWorkload:
             return
         now_s = self.world.now_s
         works = []
-        for worker in self.workers:
+        for worker in self.programs:
             process = worker.process
             if not process.alive or process.processor.is_harmed(now_s) or not worker.emits:
                 self._trouble_s[worker.name] = now_s

@@ -139,6 +139,10 @@ class Watched:
         self.system: ActorSystem
         self.taken: Counter[PayloadKind] = Counter()
 
+    async def main(self, process: Process) -> None:
+        """What an incarnation runs."""
+        raise NotImplementedError
+
     @property
     def emits(self) -> bool:
         """Do its spouts emit?"""

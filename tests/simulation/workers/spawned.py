@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedError
-from aiostorm.cluster import WorkerError, WorkerOptions, work
+from aiostorm.cluster import WorkerError
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.cluster.local_runtime import LocalRuntime
-from aiostorm.runtime import ChildLine, Spawner
 from aiostorm.testing.simulation.process import Process
-from aiostorm.testing.simulation.spawner import SimSpawner
-from aiostorm.transport import Network, Node
+from aiostorm.transport import Node
 
+from ..backend import WorldBackend
 from ..planted.planting import replaced
 from .program import Watched
 
@@ -48,6 +46,9 @@ class SpawnedWorker(Watched):
     def __init__(self, work: WorkersWorkload, name: str) -> None:
         super().__init__(work, name)
         self._result = 0
+
+    async def main(self, process: Process) -> None:
+        """Its parent says what it runs."""
 
     @property
     def emits(self) -> bool:
@@ -83,57 +84,20 @@ def observed_task_sets(work: WorkersWorkload) -> Iterator[None]:
         _topologies.pop()
 
 
-class SpawnedBackend:
-    """Where the parent's workers run: a WorkerBackend."""
-
-    workers = 0
-    start_limit_s = None
-    is_apart = False
-    paths: Sequence[str] = ()
-    arguments: Sequence[str] = ()
-    secret = b""
+class SpawnedBackend(WorldBackend):
+    """Where the parent's workers run. An error that ends one is a problem."""
 
     def __init__(self, work: WorkersWorkload, parent: Process) -> None:
+        super().__init__(parent)
         self._work = work
-        self._parent = parent
 
-    @property
-    def network(self) -> Network:
-        return self._parent.network
-
-    @property
-    def address(self) -> str:
-        return f"{PARENT}:1"
-
-    def listen(self, worker: str, before: str = "") -> str:
-        return before or f"{worker}:1"
-
-    def spawner(self, on_line: Callable[[ChildLine], None], node: Node) -> Spawner:
-        return SimSpawner(self._parent, {"worker": self.worker}, on_line)
-
-    async def worker(self, process: Process, arguments: Sequence[str]) -> None:
-        """The program of `aiostorm worker`, without its command line."""
-        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        leave = asyncio.Event()
-        process.current.on_terminate = leave.set
-        words = (given["--name"], given["--connect"], given["--listen"], process.incarnation)
-        options = WorkerOptions(*words, targets=(given["--target"],))
+    async def run(self, process: Process, name: str, parent: str, listen: str, target: str) -> int:
         try:
-            code = await work(options, process.network, leave, rng=process.rng)
+            return await super().run(process, name, parent, listen, target)
         except Exception as error:
             if process.alive:
                 self._work.world.problem(f"{process.name} ended with {error!r}")
             raise
-        if code:
-            raise SystemExit(code)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return None
 
 
 class Parent:

@@ -32,7 +32,6 @@ from aiostorm.topology import make_plan
 from aiostorm.transport import SequenceLimits
 from aiostorm.transport.link import send_queue as send_queue
 
-from ..links import described
 from ..narrow import REAL_BYTES, is_narrow, large_size, lines_of
 from ..planted.planting import replaced
 from ..progress import Progress
@@ -42,6 +41,7 @@ from .model import Incarnation, WorkersModel
 from .program import Program, Watched
 from .source import SpreadSource
 from .spawned import PARENT, Parent, SpawnedWorker, observed_task_sets
+from .workload import TasksWorkload
 
 KINDS = (
     *("crash", "pause", "slow", "clock"),
@@ -125,17 +125,11 @@ def run(
     )
 
 
-async def _no_program(process: Process) -> None:
-    """Its parent says what it runs."""
-
-
-class WorkersWorkload:
+class WorkersWorkload(TasksWorkload[Watched]):
     def __init__(
         self, world: World, faults: str | Collection[str] | None, only: Collection[int] | None, spawned: bool | None
     ) -> None:
-        self.world = world
-        self.world.switch.describe = described
-        self.chance = world.chance.stream("workers")
+        super().__init__(world)
         self.sources: list[Source] = []
         self.model = WorkersModel(world)
         self.bolt_errors = BoltErrors(world.chance.stream("injuries"))
@@ -153,9 +147,7 @@ class WorkersWorkload:
         self._draw()
         own = {"error": self._injure, "oust": self._oust}
         self.fleet = Fleet(world, faults, only, known=self.kinds, more=own)
-        self.programs: list[Watched] = []
-        self.prepared: set[str] = set()
-        self.pongs = self.superseded = self.segments = 0
+        self.pongs = self.segments = 0
         self.slowest_pong_s = 0.0
         self.rests_from_s: float | None = None
         self._second_look_s: float | None = None
@@ -174,13 +166,9 @@ class WorkersWorkload:
     def _start(self) -> None:
         """Workers that the operator starts."""
         for name in self.names:
-            program = Program(self, name)
-            program.process = self.fleet.add(name, program.main)
-            self.programs.append(program)
+            self.add(Program(self, name))
             if name == "w0":  # no peer dials it, so it may be anywhere
-                spare = Program(self, name)
-                spare.process = self.fleet.add_spare(program.process, spare.main)
-                self.programs.append(spare)
+                self.add_spare(Program(self, name))
 
     def _start_parent(self) -> None:
         """A parent that the operator starts, and workers that it starts."""
@@ -188,9 +176,7 @@ class WorkersWorkload:
         self.parent.process = self.fleet.add(PARENT, self.parent.main)
         for name in self.names:
             self.fleet.children.add(name)
-            spawned = SpawnedWorker(self, name)
-            spawned.process = self.fleet.add(name, _no_program)
-            self.programs.append(spawned)
+            self.add(SpawnedWorker(self, name))
 
     def _draw(self) -> None:
         """Topology, configuration, placement."""
@@ -244,34 +230,13 @@ class WorkersWorkload:
 
     # -- what programs ask -------------------------------------------------------------------------------------------
 
-    @property
-    def running(self) -> list[Watched]:
-        return [program for program in self.programs if program.process.alive]
-
-    def prepare(self, program: Program) -> None:
-        """Its bolts are prepared. No spout is opened before every bolt of every worker was prepared once."""
-        self.prepared.add(program.name)
-        if len(self.prepared) == len(self.names):
-            for other in self.running:
-                if isinstance(other, Program):
-                    other.process.loop.call_soon(other.may_open.set)
-
     def died(self, incarnation: Incarnation, incarnation_id: int, crashed: bool) -> None:
         """A process has died, and the parent sees it: soon, late, or only when there is another."""
         self.model.ends(incarnation)
         self.trouble()
         if self.fleet.over or self.spawned:
             return
-        if self.chance.random() < 0.8:
-            # All at once, as the real one does; apart from one another is what links and partitions make of that.
-            self.world.call_at(
-                self.world.now_s + 0.002 * 2000 ** self.chance.random(), self._tell, incarnation, incarnation_id
-            )
-
-    def _tell(self, incarnation: Incarnation, incarnation_id: int) -> None:
-        for program in self.running:
-            if program.name != incarnation[0] and isinstance(program, Program):
-                program.process.loop.call_soon(program.on_death, incarnation[0], incarnation_id)
+        self.report_death(incarnation, incarnation_id)
 
     def trouble(self) -> None:
         """Something is wrong, or was until now."""
@@ -309,7 +274,7 @@ class WorkersWorkload:
             program = next(program for program in self.programs if program.process is process)
             trace_fault(process, "is replaced: it has given no heartbeat")
             if program.incarnation[1]:
-                self._tell(program.incarnation, program.incarnation_id)
+                self.notify_of_death(program.incarnation, program.incarnation_id)
                 self.model.ends(program.incarnation)
             operator.start_beside(operator.spare_of[process])
             self.disowned[process] = incarnation
@@ -374,9 +339,7 @@ class WorkersWorkload:
     def stop(self) -> None:
         if self.parent is not None and self.parent.process.alive:
             self.parent.process.loop.call_soon(self.parent.stop)
-        for program in self.running:
-            if isinstance(program, Program):
-                program.process.loop.call_soon(program.stopping.set)
+        super().stop()
 
     def _watch(self) -> None:
         self._check_more()
@@ -424,14 +387,12 @@ class WorkersWorkload:
             self._acked = acked, now_s
         return now_s < self._acked[1] + STILL_S and now_s < self.healed_s + 3 * bound_s
 
-    def unsettled(self) -> Iterator[str]:
-        if self.world.now_s < self.load_until_s:
-            yield "the load goes on"
-            return
-        names = sorted(program.name for program in self.running)
-        if names != self.names or self.disowned or (self.parent is not None and self.parent.running is None):
-            yield f"the workers that run are {', '.join(names)}"
-            return
+    def is_complete(self) -> bool:
+        if self.disowned or (self.parent is not None and self.parent.running is None):
+            return False
+        return super().is_complete()
+
+    def unfinished(self) -> Iterator[str]:
         for source in self.sources:
             if left := source.left:
                 failure = source.last_failure.get(left[0])

@@ -125,7 +125,7 @@ def test_pieces_change_their_size_between_rounds_only() -> None:
     assert order[0] != order[10]
 
 
-def test_a_piece_whose_target_is_full_goes_to_another() -> None:
+def test_a_piece_goes_to_another_target_if_its_own_is_full() -> None:
     grouping = measured(prepare(ShuffleGrouping(), [1, 2, 3]), 0.001 / 10.5)
     shares, rest = grouping.deal(numbered(60), None, {1: 4, 2: 0, 3: 100}.__getitem__)
     assert rest is None
