@@ -161,7 +161,7 @@ class BoltTask(TaskActor):
     def _close_collectors(self) -> None:
         """The instance was replaced: an emit from an asyncio task that it left behind is an error."""
         for collector in self.collectors:
-            collector.closed = True
+            collector.close()
 
     def _on_block(self) -> None:
         self.time.blocked()

@@ -180,7 +180,7 @@ class Environment:
             return None
         watermarks.clocks = {consumer: clock for name, clock in clocks.items() for consumer in self.plan.tasks_of[name]}
         tasks = {clock: self.plan.tasks_of[name] for name, clock in clocks.items()}
-        return Following(readers, tasks, watermarks, lambda: int(self.clock.monotonic() * 1000))
+        return Following(readers, tasks, watermarks, self.clock.monotonic)
 
     def watermark_receivers(self, component: str) -> Sequence[int]:
         """The tasks that a component's watermarks go to, on the same outlets as its rows."""

@@ -95,7 +95,6 @@ class InputLimits:
     """
 
     __slots__ = (
-        "_batches",
         "_box",
         "_held_s",
         "_limit",
@@ -118,7 +117,6 @@ class InputLimits:
         self._turn_s = config.turn_max_ms / 1000
         self._most = config.turn_max_tuples
         self._held_s = 0.0  # in turns that were not measured
-        self._batches = False
         self.known = self.notable = self.executed = 0
         self.work_s = self.due_s = 0.0
         self._set_limit(self._limit.limit)
@@ -132,7 +130,6 @@ class InputLimits:
     def use_batches(self, *, batches: bool) -> None:
         """A new instance of the component: does it take batches?"""
         self.known = self.notable = 0
-        self._batches = batches
         self._limit.batch = self._most if batches else 0
 
     def rows(self) -> int:
@@ -141,7 +138,7 @@ class InputLimits:
         if held_s:
             self._held_s += held_s
             self._set_due()
-        if self._batches or not self._target_s:
+        if self._limit.batch or not self._target_s:
             rows = self._most
         elif self._box.reader.row_s * rows > self._turn_s:
             rows = max(1, int(self._turn_s / self._box.reader.row_s))

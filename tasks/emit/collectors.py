@@ -51,6 +51,10 @@ class TaskCollector:
         """Report an error without failing anything."""
         self._report(error)
 
+    def close(self) -> None:
+        """From now on, an emit is an error (for the framework)."""
+        self.closed = True
+
     def check_open(self) -> None:
         """EmitError once the task has ended (for the framework)."""
         if self.closed:

@@ -150,12 +150,12 @@ class Following:
         readers: Mapping[OutStream, Sequence[TimeReader]],
         tasks: Mapping[StreamClock, Sequence[int]],
         watermarks: WatermarkEmitter,
-        now_ms: Callable[[], int],
+        monotonic: Callable[[], float],
     ) -> None:
         self._readers = readers
         self._tasks = tasks
         self._watermarks = watermarks
-        self._now_ms = now_ms
+        self._monotonic = monotonic
         self._sealed = False
         self._with_function = [reader for of_stream in readers.values() for reader in of_stream if reader.uses_function]
 
@@ -204,7 +204,7 @@ class Following:
     def send_due(self) -> None:
         """The rows were sent: send watermarks after them."""
         if self._sealed:
-            self._sealed, now_ms = False, self._now_ms()
+            self._sealed, now_ms = False, int(self._monotonic() * 1000)
             for clock, tasks in self._tasks.items():
                 watermark_ms = clock.due_watermark(now_ms)
                 if watermark_ms is not None:

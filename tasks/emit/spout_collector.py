@@ -151,7 +151,7 @@ class SpoutTaskCollector(TaskCollector):
 
     def close(self) -> None:
         """From now on, an emit is an error."""
-        self.closed = True
+        super().close()
         self._arity = -1
 
     def finish(self) -> None:

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ...topology import DEFAULT_STREAM, Segment, Tuple
+from ...topology import Segment, Tuple
 from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
 from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
-from .window_executor import LateRows
-from .window_results import rows_of
+from .window_results import LateRows, rows_of
 
 
 class BufferedExecutor(Executor, WindowDriver):
@@ -37,23 +36,19 @@ class BufferedExecutor(Executor, WindowDriver):
         time: TimeTools,
     ) -> None:
         WindowDriver.__init__(self, time)
-        emitter = tools.emitter
         self.bolt = bolt
-        self._emitter = emitter
+        self._tools = tools
         self._collector = collector
-        self._suspend = tools.suspend
         self._hooks = tools.hooks
         self.machine = bolt.machine(settings)
         self._reader = bolt.reader()
-        self._late = LateRows(bolt, emitter, self.machine)
+        self._late = LateRows(bolt, tools.emitter, self.machine)
         self.by_clock = bolt.time.value == "processing"
         self._born = bolt.time.value == "ingestion"
         self._due: Iterator[WindowRows] = iter(())
         if not (isinstance(self.machine, BufferedCounts) or self.by_clock) and self.keeper.watermark is not None:
             self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
         self._spoilt: dict[int, BaseException] = {}
-        default = emitter.streams.get(DEFAULT_STREAM)
-        self._arity = 0 if default is None else default.arity
 
     @property
     def held(self) -> int:
@@ -128,7 +123,7 @@ class BufferedExecutor(Executor, WindowDriver):
             return  # with many keys, sorting them takes several turns
         rows = 0
         for window in islice(self._due, most):
-            self._emitter.counters.fired += 1
+            self._tools.emitter.counters.fired += 1
             await self._execute(window)
             rows += len(window.rows)
             if rows >= most:
@@ -145,8 +140,8 @@ class BufferedExecutor(Executor, WindowDriver):
         try:
             returned: Any = self.bolt.execute(window)
             if returned is not None and not isinstance(returned, tuple | list):
-                returned = await finish(returned, self._suspend) if hasattr(returned, "__await__") else returned
-            for row in rows_of(returned, self._arity, f"{type(self.bolt).__name__}.execute"):
+                returned = await finish(returned, self._tools.suspend) if hasattr(returned, "__await__") else returned
+            for row in rows_of(returned, self._late.arity, f"{type(self.bolt).__name__}.execute"):
                 self._collector.emit(row, anchors)
         except USER_ERRORS as raised:
             error = user_error(raised)

@@ -1,11 +1,149 @@
-"""Window results: converts what user code returned, or a machine made, to rows."""
+"""Window results: what becomes of late rows, and of windows that have fired: rows.
+
+User code and machines return values; rows are made of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from ...topology import EmitError, Row
+from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
+from ...windows import Fired, LatePolicy, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
+from ..drive import USER_ERRORS, user_error
+from ..emit.emitter import Emitter
+from ..emit.lineage import UNTRACKED
+
+
+class WindowResults:
+    """Emits the results of one windowed bolt. `early`: do its windows also show results before they end?"""
+
+    __slots__ = ("_arity", "_bolt", "_emitter", "_names", "_one_key", "_purge", "_report", "_shows_early")
+
+    def __init__(
+        self, bolt: WindowedBolt, emitter: Emitter, report: Callable[[BaseException], None], *, early: bool
+    ) -> None:
+        default = emitter.streams.get(DEFAULT_STREAM)
+        self._arity = 0 if default is None else default.arity
+        self._bolt = bolt
+        self._emitter = emitter
+        self._report = report
+        self._shows_early = early
+        self._purge = _with_key(bolt.purge) if bolt.aggregate is None else None
+        self._one_key = bolt.key is not None and not isinstance(bolt.key, tuple)
+        self._names = () if bolt.aggregate is None else bolt.aggregate.names
+
+    def emit(self, fired: list[Fired]) -> None:
+        """Emit the rows of windows that have fired, anchored to nothing."""
+        if not self._shows_early:
+            self._emitter.counters.fired += len(fired)
+        else:
+            self._emitter.counters.fired += sum(one.window.final for one in fired)
+        out = self._emitter.streams.get(DEFAULT_STREAM)
+        items: list[Any] = []
+        if self._purge is not None:
+            for one in fired:
+                self._purge_one(one, items)
+        else:
+            whole = [one for one in fired if one[3] is None]
+            if len(whole) < len(fired):
+                for one in fired:
+                    if one.error is not None:
+                        self._lost(one, one.error)
+            items = self._rows(self._dated(whole) if self._bolt.times == "datetime" else whole)
+        if items and out is not None:
+            self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
+
+    def _dated(self, fired: list[Fired]) -> list[Any]:
+        """The same with datetimes. A window outside of the range of datetime is lost."""
+        dated = []
+        for one in fired:
+            try:
+                times = _Times(to_datetime(one.window.start), to_datetime(one.window.end), one.window.final)
+            except TimestampError as error:
+                self._lost(one, error)
+            else:
+                dated.append(one._replace(window=times))  # type: ignore[arg-type] # the attributes that rows show
+        return dated
+
+    def _rows(self, fired: list[Fired]) -> list[Any]:
+        """For a ready-made aggregate: key, results, window; with several names, a result is a tuple."""
+        if self._shows_early:
+            return [
+                (*self._key_of(key), *(result if self._names else (result,)), window.start, window.end, window.final)
+                for window, key, result, _ in fired
+            ]
+        if self._one_key:
+            if self._names:
+                return [(key, *result, window.start, window.end) for window, key, result, _ in fired]
+            return [(key, result, window.start, window.end) for window, key, result, _ in fired]
+        return [
+            (*(key or ()), *(result if self._names else (result,)), window.start, window.end)
+            for window, key, result, _ in fired
+        ]
+
+    def _key_of(self, key: Any) -> tuple[Any, ...]:
+        return (key,) if self._one_key else key or ()
+
+    def _purge_one(self, fired: Fired, items: list[Any]) -> None:
+        try:
+            if fired.error is not None:
+                raise fired.error
+            assert self._purge is not None  # noqa: S101 - for the type checker
+            returned = self._purge(fired.result, fired.window, fired.key)
+            if returned is not None:
+                rows = rows_of(returned, self._arity, f"{type(self._bolt).__name__}.purge")
+                items += [self._emitter.streams.row(row, DEFAULT_STREAM)[1] for row in rows]
+        except USER_ERRORS as error:
+            self._lost(fired, user_error(error))
+
+    def _lost(self, fired: Fired, error: BaseException) -> None:
+        lost = "which is lost" if fired.window.final else "of which an early result is lost"
+        error.add_note(f"in window {fired.window} of key {fired.key!r:.100}, {lost}")
+        self._report(error)
+
+
+class LateRows:
+    """Handles the late tuples of one bolt. `arity`: how many fields its rows have."""
+
+    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Any) -> None:
+        self._bolt = bolt
+        self._emitter = emitter
+        self._machine = machine
+        default = emitter.streams.get(DEFAULT_STREAM)
+        self.arity = 0 if default is None else default.arity
+
+    def take(self, segment: Segment, offset: int, timestamp: Any) -> None:
+        """Handle one of them. Raises what `retract` raises."""
+        emitter, bolt = self._emitter, self._bolt
+        emitter.counters.late += 1
+        if bolt.late is LatePolicy.DROP:
+            return
+        at_ms = to_ms(timestamp)
+        if bolt.late is LatePolicy.STREAM:
+            origin = segment.origin
+            self._emit(segment, offset, (segment.row(offset), at_ms, origin.component, origin.stream), bolt.late_stream)
+            return
+        returned = bolt.retract(segment.tuple_at(offset), self._machine.windows_of(at_ms))
+        for row in rows_of(returned, self.arity, f"{type(bolt).__name__}.retract"):
+            self._emit(segment, offset, row, DEFAULT_STREAM)
+
+    def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
+        out, row = self._emitter.streams.row(values, stream)
+        items, anchors = self._emitter.buffer_of(segment).buffer(out)
+        items.append(out.item(row))
+        source = segment.indices if segment.lineage is None else segment.lineage.pairs
+        anchors.append(None if source is None else source[offset])
+
+
+class _Times(NamedTuple):
+    """A window as it is shown in rows."""
+
+    start: datetime
+    end: datetime
+    final: bool
 
 
 def rows_of(returned: Any, arity: int, name: str) -> Iterable[Row]:
@@ -30,3 +168,12 @@ def _one(row: Any, arity: int, name: str) -> Row:
     if arity == 1:
         return (row,)
     raise EmitError(f"{name} returned {row!r:.100} among its rows: a row is a tuple of {arity} values")
+
+
+def _with_key(purge: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    """`purge` may be defined with a key or without."""
+    try:
+        takes = len(inspect.signature(purge).parameters)
+    except (TypeError, ValueError) as error:
+        raise EmitError(f"purge {purge!r} has no readable signature") from error
+    return purge if takes > 2 else lambda state, window, key: purge(state, window)

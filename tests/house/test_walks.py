@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .walks import MESSAGES, run, shortest, walks
+from .walks import MESSAGES, run, run_windows, shortest, walks, window_walks
 
 
 @pytest.mark.parametrize(("bolts", "most"), [(1, 110), (2, 155)])
@@ -15,7 +15,15 @@ async def test_a_tuple_in_one_process(tmp_path: Path, bolts: int, most: int) -> 
     await run(str(tmp_path), bolts, workers=0)
     found = list(walks(str(tmp_path)))
     assert len(found) == MESSAGES
-    walk = shortest(str(tmp_path))
+    walk = shortest(found)
     assert walk.functions["topology/tuples.py Tuple.__init__"] == bolts, "a bolt receives it once"
     assert (walk.frames, walk.calls <= most) == (0, True), walk.calls
     assert walk.files <= 20, sorted({function.partition(" ")[0] for function in walk.functions})
+
+
+async def test_a_row_of_a_window(tmp_path: Path) -> None:
+    await run_windows(str(tmp_path))
+    walk = shortest(window_walks(str(tmp_path)))
+    assert walk.functions["tasks/execute/window_executor.py WindowExecutor.fire"] == 1
+    assert walk.calls <= 280, walk.calls
+    assert walk.files <= 43, sorted({function.partition(" ")[0] for function in walk.functions})

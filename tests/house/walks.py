@@ -1,5 +1,8 @@
 """How many functions one tuple goes through: `python -m tests.house.walks`.
 
+A row of a window is followed from its emit until the next bolt executes the result of a window that the row has ended:
+the row, the watermark behind it, and the window that fires.
+
 One message is emitted by a spout task, executed by a bolt task (or by two, one after the other), and acked: within one
 process, and from one worker to another. Between emit and ack a profiler counts the calls of Python functions of
 aiostorm, the files that they are in, and the frames that workers send. Only one message is open at a time, and nothing
@@ -18,14 +21,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import aiostorm
-from aiostorm import BasicBolt, Fields, LocalCluster, Spout, Topology, TopologyBuilder
+from aiostorm import BasicBolt, Fields, LocalCluster, Spout, Topology, TopologyBuilder, Tumbling, WindowedBolt
+from aiostorm.windows import Count
 
 MESSAGES: Final = 40
 PAUSE_S: Final = 0.02
@@ -139,6 +144,14 @@ class Sink(BasicBolt):
         _write(self.folder, {"calls": RECORDER.stop(), "executed": self.executed})
 
 
+class Results(Sink):
+    """Takes the results of windows."""
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        """Remember when one came."""
+        self.executed.append(time.monotonic_ns())
+
+
 def _write(folder: str, found: dict[str, Any]) -> None:
     with tempfile.NamedTemporaryFile(
         "w", dir=folder, prefix=f"{os.getpid()}-", suffix=".json", delete=False, encoding="utf-8"
@@ -156,6 +169,22 @@ def topology(folder: str, bolts: str, sinks: str) -> Topology:
         before = f"forward-{number}"
     builder.set_bolt("sink", Sink(folder), parallelism=int(sinks)).shuffle_grouping(before)
     return builder.create_topology("walk")
+
+
+def window_topology(folder: str) -> Topology:
+    """A window that ends with each row, and a bolt that takes the results."""
+    builder = TopologyBuilder()
+    builder.set_spout("source", Source(folder))
+    builder.set_bolt("windows", WindowedBolt(Tumbling(1), Count(), timestamp="n")).shuffle_grouping("source")
+    builder.set_bolt("sink", Results(folder)).shuffle_grouping("windows")
+    return builder.create_topology("walk")
+
+
+async def run_windows(folder: str) -> None:
+    """Run the topology with windows to its end, in this process."""
+    async with LocalCluster() as cluster:
+        config = {"acker_executors": 1, "watermark_interval_ms": 1}
+        await (await cluster.submit("walk", window_topology(folder), config)).wait_finished(60)
 
 
 async def run(folder: str, bolts: int, workers: int) -> None:
@@ -183,18 +212,34 @@ def walks(folder: str) -> Iterator[Walk]:
     for number, (begin, end) in enumerate(source["walks"]):
         if elsewhere and number not in elsewhere:
             continue
-        inside = [(file, function) for at, file, function in calls if begin <= at <= end]
-        yield Walk(
-            calls=len(inside),
-            files=len({file for file, _ in inside}),
-            frames=sum(file == SENDS[0] and function.endswith(f".{SENDS[1]}") for file, function in inside),
-            functions=Counter(f"{file} {function}" for file, function in inside),
-        )
+        yield _walk([(file, function) for at, file, function in calls if begin <= at <= end])
 
 
-def shortest(folder: str) -> Walk:
+def _walk(inside: list[tuple[str, str]]) -> Walk:
+    """What was called, as (file, function)."""
+    return Walk(
+        calls=len(inside),
+        files=len({file for file, _ in inside}),
+        frames=sum(file == SENDS[0] and function.endswith(f".{SENDS[1]}") for file, function in inside),
+        functions=Counter(f"{file} {function}" for file, function in inside),
+    )
+
+
+def window_walks(folder: str) -> Iterator[Walk]:
+    """The walks of rows that have ended a window."""
+    found = [json.loads(path.read_text("utf-8")) for path in sorted(Path(folder).glob("*.json"))]
+    [emitted] = [[begin for begin, _ in part["walks"]] for part in found if "walks" in part]
+    [results] = [part["executed"] for part in found if "executed" in part]
+    calls = [call for part in found for call in part["calls"]]
+    for begin, after in pairwise(emitted):
+        end = min((at for at in results if begin < at < after), default=None)
+        if end is not None:
+            yield _walk([(file, function) for at, file, function in calls if begin <= at <= end])
+
+
+def shortest(found: Iterable[Walk]) -> Walk:
     """The walk with the fewest calls."""
-    return min(walks(folder), key=lambda walk: walk.calls)
+    return min(found, key=lambda walk: walk.calls)
 
 
 def main() -> None:
@@ -207,10 +252,17 @@ def main() -> None:
     ):
         with tempfile.TemporaryDirectory(prefix="walk") as folder:
             asyncio.run(run(folder, bolts, workers))
-            walk = shortest(folder)
-        print(f"| {name} | {walk.calls} | {walk.files} | {walk.frames} |")
-        if "-v" in sys.argv[1:]:
-            print(*(f"    {count:4} {function}" for function, count in sorted(walk.functions.items())), sep="\n")
+            show(name, shortest(walks(folder)))
+    with tempfile.TemporaryDirectory(prefix="walk") as folder:
+        asyncio.run(run_windows(folder))
+        show("a row of a window, and its result", shortest(window_walks(folder)))
+
+
+def show(name: str, walk: Walk) -> None:
+    """Print a line, and with -v every function of the walk."""
+    print(f"| {name} | {walk.calls} | {walk.files} | {walk.frames} |")
+    if "-v" in sys.argv[1:]:
+        print(*(f"    {count:4} {function}" for function, count in sorted(walk.functions.items())), sep="\n")
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ def late_tuples_are_not_acked() -> Iterator[None]:
     real = WindowExecutor.run
 
     def run_late(self: WindowExecutor, segment: Segment, start: int, stop: int) -> int:
-        before = self._emitter.counters.late
+        before = self._late._emitter.counters.late
         failed = real(self, segment, start, stop)
-        segment.open += self._emitter.counters.late - before
+        segment.open += self._late._emitter.counters.late - before
         return failed
 
     with replaced(WindowExecutor, "run", run_late):
