@@ -23,7 +23,8 @@ PLUMBING: Final = ("asyncio", "concurrent")
 
 def own_frames(error: BaseException) -> str:
     """What Python would print for an error, with the frames of user code only; empty if the message is enough."""
-    shown = TracebackException.from_exception(error)
+    # Compact: without the text of a suppressed context, which may take long (Spark's errors ask the JVM).
+    shown = TracebackException.from_exception(error, compact=True)
     ours, plumbing = _files(error)
     _strip(shown, ours, plumbing)
     if shown.stack or shown.__cause__ is not None or shown.__context__ is not None or _parts(shown):

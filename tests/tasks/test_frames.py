@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from aiostorm import BasicBolt, LocalCluster, Topology, TopologyBuilder, bolt, spout
+from aiostorm.runtime import StoreError
+from aiostorm.tasks.frames import own_frames
 
 from .parts import Does, Numbers, line
 
@@ -153,3 +155,29 @@ async def test_a_list_that_is_wanted_gives_no_hint(local_cluster: LocalCluster, 
     text = await shown(local_cluster, caplog, builder.create_topology())
     assert "JSONDecodeError" in text
     assert "Hint" not in text
+
+
+class SlowError(Exception):
+    """Its text comes from another process, as that of Spark's errors."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+
+    def __str__(self) -> str:
+        self.shown += 1
+        return "a long text"
+
+
+def in_short(error: Exception) -> None:
+    try:
+        raise error
+    except SlowError:
+        raise StoreError("in short") from None
+
+
+def test_the_text_of_a_suppressed_context_is_not_asked_for() -> None:
+    slow = SlowError()
+    with pytest.raises(StoreError) as raised:
+        in_short(slow)
+    assert "in short" in own_frames(raised.value)
+    assert slow.shown == 0
