@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .codec.numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
-from .codec.payloads import PAYLOAD_HEADER_BYTES, PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
+from .codec.payloads import PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .codec.records import register_record
 from .codec.sizes import batch_bytes
 from .codec.values import pack_plain, pack_value, unpack_value
@@ -49,12 +49,12 @@ from .exchange.segments import (
 from .link.headers import LinkPulse
 from .link.link import Link
 from .link.links import Links
-from .link.send_queue import Gatherer, PayloadSource, SendQueue
+from .link.send_queue import Gatherer, SendQueue
 from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .link.timings import LinkTimings
 from .net.addresses import check_exposure, parse_address
 from .net.admission import AdmissionLimits
-from .net.authenticated import AuthenticatedNetwork, RestrictedConnection
+from .net.authenticated import AuthenticatedNetwork
 from .net.authentication import Identity
 from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
@@ -80,7 +80,6 @@ __all__ = [
     "MAX_FRAME_BYTES",
     "MAX_MESSAGE_BYTES",
     "MAX_PAYLOAD_BYTES",
-    "PAYLOAD_HEADER_BYTES",
     "PIECE_BYTES",
     "WHOLE_BYTES",
     "AdmissionLimits",
@@ -113,7 +112,6 @@ __all__ = [
     "NotHereError",
     "PackedItems",
     "PayloadKind",
-    "PayloadSource",
     "PeerLostError",
     "PeerRouter",
     "PeerStarted",
@@ -125,7 +123,6 @@ __all__ = [
     "RemoteMailbox",
     "RemoteRef",
     "RemoteTask",
-    "RestrictedConnection",
     "Secret",
     "Security",
     "SendQueue",

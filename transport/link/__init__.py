@@ -10,7 +10,7 @@ what waits for the link.
 from .headers import LinkPulse
 from .link import Link
 from .links import Links
-from .send_queue import Gatherer, PayloadSource, SendQueue
+from .send_queue import Gatherer, SendQueue
 from .sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .timings import LinkTimings
 
@@ -22,7 +22,6 @@ __all__ = [
     "LinkSequence",
     "LinkTimings",
     "Links",
-    "PayloadSource",
     "PeerStarted",
     "SendQueue",
     "SequenceLimits",

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
-from .authenticated import AuthenticatedNetwork, RestrictedConnection
-from .authentication import Identity, check_identity
+from .authenticated import AuthenticatedNetwork
+from .authentication import Identity
 from .blocking import BlockingConnection, dial
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
-from .limited_warnings import LimitedWarnings
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .opening import open_network
 from .security import Security
@@ -46,10 +45,8 @@ __all__ = [
     "Credentials",
     "Identity",
     "Issued",
-    "LimitedWarnings",
     "Listener",
     "Network",
-    "RestrictedConnection",
     "Secret",
     "Security",
     "SocketNetwork",
@@ -57,7 +54,6 @@ __all__ = [
     "UnixNetwork",
     "WebSocketNetwork",
     "check_exposure",
-    "check_identity",
     "dial",
     "new_authority",
     "new_certificate",
