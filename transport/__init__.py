@@ -61,9 +61,8 @@ from .net.blocking import dial as dial_blocking
 from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .net.credentials import Credentials, Secret, new_token, read_private
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
-from .net.opening import open_network
 from .net.security import Security
-from .net.socket_network import SocketNetwork
+from .net.socket_network import SocketNetwork, open_network
 from .net.tls import TlsFiles
 from .net.unix_network import UnixNetwork
 from .remote.node import Node

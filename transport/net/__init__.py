@@ -8,7 +8,7 @@ both. blocking.py is a connection for threads without an event loop.
 
 addresses.py and admission.py decide which addresses may be listened at and which connections are accepted.
 credentials.py, authentication.py (pure) and authenticated.py (its shell) prove that both ends have the cluster's token.
-tls.py and certificates.py are TLS. security.py holds the security settings of a node, and opening.py makes the network
+tls.py and certificates.py are TLS. security.py holds the security settings of a node; `open_network` makes the network
 for them. limited_warnings.py limits the warnings that peers can cause.
 """
 
@@ -24,9 +24,8 @@ from .authentication import Identity
 from .blocking import BlockingConnection, dial
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
-from .opening import open_network
 from .security import Security
-from .socket_network import SocketNetwork
+from .socket_network import SocketNetwork, open_network
 from .tls import TlsFiles
 from .unix_network import UnixNetwork
 

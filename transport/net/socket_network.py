@@ -3,12 +3,14 @@
 1. `unix:/path` is UnixNetwork's, every other address WebSocketNetwork's.
 2. aiohttp is imported, in a thread, when a TCP address is used first: that takes a third of a second, and workers of
    one machine do not need it.
+3. `open_network` is the network of a real process as its security settings require: authenticated, if it has a token.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,6 +18,9 @@ from typing import TYPE_CHECKING, Self
 from .accepting import Accept, SocketListener
 from .addresses import UnixAddress, parse_address
 from .admission import AdmissionLimits
+from .authenticated import AuthenticatedNetwork
+from .authentication import Identity
+from .network import Network
 from .security import Security
 from .stream_connection import StreamConnection
 from .unix_network import UnixNetwork
@@ -100,3 +105,33 @@ class SocketNetwork:
         async with network:
             opened.set_result(network)
             await self._left.wait()
+
+
+@asynccontextmanager
+async def open_network(
+    name: str,
+    security: Security,
+    *,
+    role: str = "node",
+    roles: Iterable[str] = ("node",),
+    hosts: Iterable[str] = (),
+    limits: AdmissionLimits | None = None,
+) -> AsyncIterator[Network]:
+    """A network of sockets, authenticated if there are credentials. `name`, `role`: our own; `roles`: those accepted.
+
+    `hosts`: addresses under which peers know a listener of this process. CredentialsError if a file cannot be used.
+    """
+    async with SocketNetwork(security, hosts=hosts, limits=limits) as network:
+        if security.credentials is None:
+            yield network
+            return
+        limits = limits or AdmissionLimits()
+        async with AuthenticatedNetwork(
+            network,
+            security.credentials,
+            Identity(name, role),
+            roles=roles,
+            within_s=limits.authenticate_within_s,
+            max_pending=limits.max_unauthenticated,
+        ) as authenticated:
+            yield authenticated
