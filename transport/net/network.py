@@ -27,9 +27,10 @@ From: Storm's IContext and IConnection, whose Netty client also promises nothing
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from .authentication import Identity
+if TYPE_CHECKING:
+    from .authentication import Identity
 
 MAX_FRAME_BYTES: Final = 1024 * 1024
 """The largest frame, with the header of the layer above. Decoding one must not block the loop for long."""
