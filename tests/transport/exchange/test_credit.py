@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,3 +98,75 @@ def test_a_late_or_repeated_limit_changes_nothing() -> None:
     for limit in (5, 9, 5, 9, 0):
         sender_credit.grant(limit)
     assert sender_credit.limit == 9
+
+
+@pytest.mark.parametrize(
+    ("capacity", "senders", "shares"),
+    [
+        (1024, 0, (1024, 0)),
+        (1024, 1, (896, 128)),
+        (1024, 4, (896, 32)),
+        (1023, 1, (896, 127)),
+        (15, 1, (14, 1)),
+        (8, 3, (5, 1)),
+        (3, 3, (1, 1)),
+        (1, 9, (1, 1)),
+    ],
+)
+def test_an_eighth_of_a_mailbox_is_for_the_other_workers(capacity: int, senders: int, shares: tuple[int, int]) -> None:
+    assert split_capacity(capacity, senders) == shares
+
+
+def test_a_limit_is_sent_when_half_a_quota_was_accepted() -> None:
+    credit = ReceiverCredit(8)
+    assert credit.next_limit() == 8
+    credit.arrived(6)
+    assert [credit.accepted(weight) for weight in (1, 2, 1, 1)] == [False, False, True, True]
+    assert (credit.buffered, credit.next_limit()) == (1, 13)
+    assert not credit.accepted(1)
+    for quota, worth in ((0, True), (1, True), (2, True), (3, True), (4, False)):
+        small = ReceiverCredit(quota)
+        assert small.next_limit() == max(1, quota)
+        small.arrived(1)
+        assert small.accepted(1) is worth
+
+
+def test_a_limit_that_was_sent_is_not_taken_back() -> None:
+    credit = ReceiverCredit(8)
+    assert credit.next_limit() == 8
+    credit.quota = 2
+    credit.arrived(7)
+    assert not credit.accepted(6)
+    assert credit.next_limit() == 8
+    assert credit.accepted(1)
+    assert credit.next_limit() == 9
+
+
+def test_what_is_buffered_of_the_previous_incarnation_counts_against_the_new_one() -> None:
+    credit = ReceiverCredit(8)
+    credit.next_limit()
+    credit.arrived(3)
+    credit.accepted(1)
+    credit.restart()
+    assert (credit.buffered, credit.next_limit()) == (2, 6)
+    credit.arrived(10)
+    credit.restart()
+    assert credit.next_limit() == 0, "there is no limit below 0"
+    assert credit.accepted(12)
+    assert credit.next_limit() == 8
+
+
+def test_a_sender_may_send_while_it_is_below_its_limit() -> None:
+    credit = SenderCredit()
+    assert not credit.has_credit
+    credit.grant(3)
+    for weight in (2, 5):
+        assert credit.has_credit
+        credit.spend(weight)
+    assert (credit.sent, credit.has_credit) == (7, False)
+    credit.grant(8)
+    assert credit.has_credit
+    credit.restart()
+    assert (credit.sent, credit.limit, credit.has_credit) == (0, 0, False)
+    credit.grant(1)
+    assert credit.has_credit
