@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from aiostorm.metrics import METRICS, ComponentMetrics, ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics
+from aiostorm.metrics import (
+    METRICS,
+    ComponentMetrics,
+    ProgressMetrics,
+    TaskCounters,
+    TaskMetrics,
+    TimeMetrics,
+    TopologyMetrics,
+)
 from aiostorm.metrics.declared import COUNTERS
 
 
@@ -111,3 +119,19 @@ def test_means_and_the_fullest_mailbox() -> None:
     other = TaskMetrics(task_id=2, executed=1, execute_s=4.0, acked=3, complete_s=7.0, fill=1, capacity=2)
     found = component(one, other, TaskMetrics(task_id=3, fill=9))
     assert (found.execute_latency_s, found.complete_latency_s, found.fill_ratio) == (1.0, 2.0, 0.5)
+
+
+def test_a_component_is_found_by_its_name() -> None:
+    found = component(TaskMetrics(task_id=1, pending=2))
+    assert (found.component, found.kind, found.tasks) == ("c", "bolt", (TaskMetrics(task_id=1, pending=2),))
+    both = TopologyMetrics([found, ComponentMetrics("a", "spout", (TaskMetrics(task_id=2, pending=3),))])
+    assert both["c"] is found
+    assert (list(both), len(both), both.pending) == (["c", "a"], 2, 5)
+    with pytest.raises(KeyError, match="no component 'd'; there are: a, c"):
+        both["d"]
+
+
+def test_means_of_nothing_are_zero() -> None:
+    nothing = component()
+    assert (nothing.execute_latency_s, nothing.complete_latency_s, nothing.fill_ratio) == (0.0, 0.0, 0.0)
+    assert (nothing.pending, nothing.executed) == (0, 0)
