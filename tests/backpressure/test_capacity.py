@@ -106,7 +106,7 @@ def test_a_stuck_component_takes_one_tuple_in_the_time_that_it_was_observed(samp
     [
         ([], 10_000),
         ([(1, 40, {"active": False})], 10_000),
-        ([(3, 40, {})], 10_000),  # of `b`, which does not feed it
+        ([(1, 80, {"wait_us": 20_000}), (3, 80, {"wait_us": 20_000})], 10_000),  # 3 is of `b`, which does not feed it
         ([(1, 80, {"wait_us": 20_000})], 10_000),
         ([(1, 80, {"wait_us": 20_000}), (2, 80, {"wait_us": 20_000, "active": False})], 10_000),
         ([(1, 80, {"wait_us": 20_000}), (2, 80, {"wait_us": 20_000})], 20_000),

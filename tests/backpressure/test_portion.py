@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +72,25 @@ def test_a_portion_grows_only_while_it_is_used_and_the_delay_is_short() -> None:
     assert portion.rows == 10
     portion.sent(100, 0.8)
     assert portion.rows == 10, "a delay never makes it larger"
+
+
+@pytest.mark.parametrize("most", [1, 2, 16, 17, 100, 256])
+@pytest.mark.parametrize("target_s", [0.0, TARGET_S])
+def test_a_turn_that_was_not_delayed_changes_the_portion_from_the_least_rows_on(most: int, target_s: float) -> None:
+    for start in range(1, most + 1):
+        portion = Portion(most, target_s)
+        portion.rows = start
+        least = portion.grows_from
+        for rows in {1, least - 1, least, most}:
+            portion.rows = start
+            if 1 <= rows <= most:
+                portion.sent(rows, 0.0)
+                assert (portion.rows != start) == (rows >= least)
+
+
+def test_a_delay_of_just_the_target_and_one_of_hours() -> None:
+    portion = Portion(256, TARGET_S)
+    portion.sent(3, TARGET_S)
+    assert portion.rows == 16, "not beyond the target"
+    portion.sent(16, 10_000.0)
+    assert portion.rows == 1
