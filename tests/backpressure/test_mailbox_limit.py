@@ -50,7 +50,7 @@ def test_after_some_seconds_of_work_it_is_the_target(row_s: float, rows: int) ->
 
 def test_the_limit_begins_small_and_a_fast_task_has_its_capacity_after_four_turns() -> None:
     limit_of = MailboxLimit(CAPACITY, TARGET_S)
-    assert limit_of.limit == FIRST
+    assert (limit_of.limit, limit_of.batch, limit_of.row_s) == (FIRST, 0, 0.0)
     assert MailboxLimit(4, TARGET_S).limit == 4
     assert [limit_of.measured(2, 2 * 5e-6, 0.0) for _ in range(5)] == [128, 256, 512, 1024, 1024]
 

@@ -18,6 +18,7 @@ def test_the_execution_time_is_0_before_the_first_measurement() -> None:
     service = ServiceTime()
     assert service.row_s == 0.0
     assert service.measured(0, 0.0) == 0.0
+    assert service.measured(5, 0.0) == 1e-9, "a measured time is never 0"
 
 
 @given(turns)

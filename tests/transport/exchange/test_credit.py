@@ -137,7 +137,10 @@ def test_a_limit_that_was_sent_is_not_taken_back() -> None:
     credit.quota = 2
     credit.arrived(7)
     assert not credit.accepted(6)
+    credit.quota = 1
+    assert not credit.accepted(1), "the limit would stay the same"
     assert credit.next_limit() == 8
+    credit.arrived(1)
     assert credit.accepted(1)
     assert credit.next_limit() == 9
 
