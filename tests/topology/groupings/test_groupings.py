@@ -200,6 +200,11 @@ class WithoutAnchors(ByParity):
         return [(self.targets[0], rows, None)]
 
 
+class WithFewAnchors(ByParity):
+    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+        return [(self.targets[0], rows, (anchors or [0])[:-1])]
+
+
 class Astray(ByParity):
     def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
         return [(99, rows, anchors)]
@@ -216,6 +221,7 @@ class Twice(ByParity):
         (Twice(), "one share for each task"),
         (Forgetful(), "choose_batch returned 2 results for 3 rows"),
         (WithoutAnchors(), "one anchor for each row"),
+        (WithFewAnchors(), "one anchor for each row"),
         (Astray(), "task 99"),
     ],
 )
@@ -223,3 +229,9 @@ def test_a_batch_method_that_loses_rows_or_marks_is_refused(inner: Grouping, mes
     grouping = prepare(CustomGrouping(inner), [3, 5])
     with pytest.raises(EmitError, match=message):
         grouping.split(numbered(3), [0, 1, 2])
+
+
+def test_anchors_for_rows_that_had_none_are_refused() -> None:
+    grouping = prepare(CustomGrouping(WithFewAnchors()), [3, 5])
+    with pytest.raises(EmitError, match="or None if it was called with None"):
+        grouping.split(numbered(3), None)

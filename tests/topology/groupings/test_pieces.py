@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
-from aiostorm.topology.groupings.pieces import MOST, ShareParts, piece_size
+from aiostorm.topology.groupings.pieces import ShareParts, piece_size
 
 from ..strategies import batch_sizes, check_shares, numbered, prepare, targets
 
@@ -24,7 +24,7 @@ def measured(grouping: Any, row_s: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("row_s", "size"), [(0.0, 1), (1e-9, 1), (5e-6, 200), (1e-7, MOST), (0.0004, 2), (0.001, 1), (0.5, 1)]
+    ("row_s", "size"), [(0.0, 1), (1e-9, 1), (5e-6, 200), (1e-7, 256), (0.0004, 2), (0.001, 1), (0.5, 1)]
 )
 def test_a_piece_is_a_millisecond_of_work_and_one_row_where_none_is_known(row_s: float, size: int) -> None:
     assert piece_size((1, 2, 3), lambda _: row_s) == size
@@ -33,6 +33,9 @@ def test_a_piece_is_a_millisecond_of_work_and_one_row_where_none_is_known(row_s:
 def test_one_slow_target_does_not_decide_for_all_of_them() -> None:
     times_s = {1: 1e-5, 2: 3.0, 3: 1e-5, 4: 0.0, 5: 1e-5}
     assert piece_size((1, 2, 3, 4, 5), times_s.__getitem__) == 100
+    times_s = {1: 1.0, 2: 0.9e-4, 3: 0.9e-5, 4: 0.9e-6}
+    found = [piece_size(range(4 - count + 1, 5), times_s.__getitem__) for count in (1, 2, 3, 4)]
+    assert found == [256, 111, 111, 11], "of two in the middle the slower one"
 
 
 @given(targets.filter(lambda found: len(found) > 1), st.integers(2, 30), batch_sizes, st.integers(0, 99))

@@ -329,3 +329,13 @@ def test_partial_key_gives_each_key_its_two_candidates_when_all_are_nearly_full(
         assert grouping.used == used
         assert waiting == [] if rest is None else list(zip(rest.rows, rest.choices, strict=True)) == waiting
         assert rest is None or list(rest.anchors) == [row[1] for row, _ in waiting]
+
+
+def test_partial_key_over_one_target_waits_for_it() -> None:
+    grouping = prepare(PartialKeyGrouping(["word"]), [7])
+    rows = numbered(5)
+    assert grouping.deal(rows, None, lambda _: 5) == ([(7, rows, None)], None)
+    shares, rest = grouping.deal(rows, None, lambda _: 2)
+    assert shares == [(7, rows[:2], None)]
+    assert (rest.rows, rest.choices) == (rows[2:], [(7, 7)] * 3)
+    assert grouping.deal([], None, plenty) == ([], None)
