@@ -24,7 +24,8 @@ def measured(grouping: Any, row_s: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("row_s", "size"), [(0.0, 1), (1e-9, 1), (5e-6, 200), (1e-7, 256), (0.0004, 2), (0.001, 1), (0.5, 1)]
+    ("row_s", "size"),
+    [(0.0, 1), (1e-9, 1), (1e-8, 1), (1.1e-8, 256), (5e-6, 200), (1e-7, 256), (0.0004, 2), (0.001, 1), (0.5, 1)],
 )
 def test_a_piece_is_a_millisecond_of_work_and_one_row_where_none_is_known(row_s: float, size: int) -> None:
     assert piece_size((1, 2, 3), lambda _: row_s) == size

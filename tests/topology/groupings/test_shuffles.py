@@ -294,6 +294,8 @@ def test_one_target_takes_what_fits_and_the_rest_waits(kind: Any) -> None:
         assert rest is None or (list(rest.rows), list(rest.anchors)) == (rows[took:], anchors[took:])
     assert grouping.place(plenty) == 7
     assert grouping.place(lambda _: 0) is None
+    if kind is NoneGrouping:
+        assert grouping.deal(rows, None, lambda _: 5)[0][0][1] is rows, "nothing is copied"
 
 
 def test_none_draws_each_target_equally_often_though_some_fill_up() -> None:
