@@ -136,6 +136,13 @@ def test_ranges_are_dealt_evenly_in_contiguous_runs(n_tasks: int) -> None:
     assert [at for task in range(n_tasks) for at in ranges.ranges_of(task)] == list(range(ranges.n_ranges))
 
 
+def test_there_are_as_many_ranges_as_needed_in_steps_of_256() -> None:
+    assert [KeyRanges.for_tasks(n).n_ranges for n in (1, 255, 256, 257, 512, 513)] == [256, 256, 256, 512, 512, 768]
+    ranges = KeyRanges.for_tasks(3)
+    assert [ranges.ranges_of(task) for task in range(3)] == [range(86), range(86, 171), range(171, 256)]
+    assert [ranges.task_of(key_range) for key_range in (0, 85, 86, 170, 171, 255)] == [0, 0, 1, 1, 2, 2]
+
+
 @given(keys, st.integers(1, 256), st.integers(1, 256))
 def test_a_key_keeps_its_range_when_the_number_of_tasks_changes(key: Any, before: int, after: int) -> None:
     assert KeyRanges.for_tasks(before).range_of((key,)) == KeyRanges.for_tasks(after).range_of((key,))

@@ -341,3 +341,18 @@ def test_partial_key_over_one_target_waits_for_it() -> None:
     assert shares == [(7, rows[:2], None)]
     assert (rest.rows, rest.choices) == (rows[2:], [(7, 7)] * 3)
     assert grouping.deal([], None, plenty) == ([], None)
+
+
+def test_local_first_counts_a_place_for_a_single_row_as_free() -> None:
+    grouping = prepare(LocalFirstGrouping(), range(1, 7), local=[1, 2], same_node=[1, 2, 3, 4])
+    free = {1: 0, 2: 1, 3: 1, 4: 0, 5: 9, 6: 9}
+    places = []
+    for _ in range(3):
+        place = grouping.place(free.__getitem__)
+        shares, _ = grouping.deal([("a", 1)], None, free.__getitem__)
+        assert [target for target, _, _ in shares] == [place] or place > 4
+        free[place] -= 1
+        places.append(place)
+    assert places[:2] == [2, 3]
+    assert places[2] in (5, 6)
+    assert grouping.place(lambda _: 0) is None
