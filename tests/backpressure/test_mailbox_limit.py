@@ -182,3 +182,14 @@ def test_batches_of_one_size_say_nothing_about_the_part_of_a_batch_however_many_
         limit_of = MailboxLimit(CAPACITY, TARGET_S)
         limit_of.batch = 100
         assert [limit_of.measured(rows, 10.1, 0.0) for _ in range(50)][2:] == [2 * rows] * 48
+
+
+def test_old_batches_fade() -> None:
+    limit_of = MailboxLimit(CAPACITY, TARGET_S)
+    limit_of.batch = 100
+    for rows in [40, 80] * 20:
+        limit = limit_of.measured(rows, 1.0, 0.0)
+    assert limit == 125, "they cost the same whatever is in them"
+    for rows in [40, 80] * 20:
+        limit = limit_of.measured(rows, rows * 0.02, 0.0)
+    assert limit == LEAST, "now they cost by their rows"
