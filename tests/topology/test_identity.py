@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from aiostorm.topology import (
     AllGrouping,
     ColumnRows,
+    CustomGrouping,
     Fields,
     FieldsGrouping,
     GlobalGrouping,
     Grouping,
     Origin,
+    Row,
     Segment,
     ShuffleGrouping,
     Tuple,
@@ -115,3 +118,41 @@ def test_pieces_are_all_rows_in_order_each_with_its_part(rows: int, most_bytes: 
     )
     assert copied.equals(whole)
     assert [p.schema.metadata for p in pieces_of(copied, most_bytes)] == [p.schema.metadata for p in pieces]
+
+
+class Given(Grouping):
+    """Splits a batch of columns as it was told to."""
+
+    def __init__(self, split: Callable[[Any], list[Any]]) -> None:
+        self.split_as = split
+
+    def choose(self, values: Row) -> Sequence[int]:
+        return [self.targets[0]]
+
+    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+        return list(zip(self.targets, self.split_as(batch), strict=False))
+
+
+def test_slices_of_a_users_grouping_are_different_parts_and_the_whole_batch_is_itself() -> None:
+    given_batch = batch(["a", "b", "c"], NAMED)
+
+    def split(how: Callable[[Any], list[Any]]) -> list[Any]:
+        shares = prepare(CustomGrouping(Given(how)), [3, 5, 7]).split_columns(given_batch)
+        return [share for _, share in shares]
+
+    [whole] = split(lambda found: [found])
+    assert whole is given_batch
+    [whole] = split(lambda found: [found[:0], found, found[:0]])
+    assert whole is given_batch, "a part without rows is none"
+    identities = {
+        tuple(sorted(share.schema.metadata.items()))
+        for shares in (
+            [given_batch],
+            split(lambda found: [found[1:]]),
+            split(lambda found: [found, found]),
+            split(lambda found: [found[:1], found[1:]]),
+            split(lambda found: [found, found, found]),
+        )
+        for share in shares
+    }
+    assert len(identities) == 1 + 1 + 2 + 3, "two of two have the same names, whatever rows are in them"
