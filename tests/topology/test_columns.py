@@ -356,3 +356,12 @@ def test_a_repeated_mark_is_a_sequence() -> None:
     assert (anchors[0], anchors[-1]) == (7, 7)
     with pytest.raises(IndexError):
         anchors[3]
+
+
+def test_partial_key_takes_the_first_candidate_for_a_tie_of_columns_too() -> None:
+    for word in ("a", "b", "c", "d"):
+        by_row, by_column = (prepare(PartialKeyGrouping(["word"]), range(1, 8)) for _ in range(2))
+        for _ in range(4):
+            ((target, _),) = split_columns(by_column, ColumnRows(batch([word]), False))
+            assert [target] == list(by_row.choose((word, 0)))
+            assert by_column.used == by_row.used

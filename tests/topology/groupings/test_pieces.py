@@ -134,3 +134,10 @@ def test_a_piece_goes_to_another_target_if_its_own_is_full() -> None:
     shares, rest = grouping.deal(numbered(60), None, {1: 4, 2: 0, 3: 100}.__getitem__)
     assert rest is None
     assert {target: len(share) for target, share, _ in shares} == {1: 4, 3: 56}
+
+
+def test_single_rows_continue_a_piece_of_two() -> None:
+    grouping = measured(prepare(ShuffleGrouping(), [1, 2, 3]), 0.001 / 2.5)
+    order = [grouping.deal([("a", n)], None, lambda _: ENDLESS)[0][0][0] for n in range(12)]
+    assert order[::2] == order[1::2]
+    assert sorted(order[:6:2]) == sorted(order[6::2]) == [1, 2, 3]
