@@ -121,7 +121,7 @@ def test_pieces_are_all_rows_in_order_each_with_its_part(rows: int, most_bytes: 
 
 
 class Given(Grouping):
-    """Splits a batch of columns as it was told to."""
+    """Splits a batch of columns with this function."""
 
     def __init__(self, split: Callable[[Any], list[Any]]) -> None:
         self.split_as = split
