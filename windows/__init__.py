@@ -21,6 +21,7 @@ from .joins.bolt import JoinBolt
 from .joins.clauses import Joins
 from .joins.hash import HashJoin, JoinKind
 from .kept_rows import WindowRows
+from .machine import BufferedMachine, IncrementalMachine, Machine
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
@@ -43,6 +44,7 @@ __all__ = [
     "AddResult",
     "Aggregate",
     "BufferedCounts",
+    "BufferedMachine",
     "BufferedSessions",
     "BufferedWindowBolt",
     "BufferedWindows",
@@ -61,12 +63,14 @@ __all__ = [
     "Fold",
     "Generator",
     "HashJoin",
+    "IncrementalMachine",
     "JoinBolt",
     "JoinError",
     "JoinKind",
     "Joins",
     "Late",
     "LatePolicy",
+    "Machine",
     "Max",
     "Mean",
     "Min",

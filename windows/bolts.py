@@ -36,12 +36,12 @@ from ..topology import (
 )
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
-from .building import BufferedMachine, LatePolicy, buffered_windows, count_windows, early_windows, time_windows
-from .count_windows import CountWindows
-from .early import Each, EarlyWindows, Every
+from .building import LatePolicy, buffered_windows, count_windows, early_windows, time_windows
+from .early import Each, Every
 from .errors import WindowError
 from .kept_rows import WindowRows
 from .keywords import WindowSettings, given_settings
+from .machine import BufferedMachine, IncrementalMachine
 from .problems import (
     LATE_FIELDS,
     TUPLE,
@@ -61,15 +61,12 @@ from .problems import (
 )
 from .row_time import RowTime
 from .rows import Key, RowReader, Timestamp
-from .session_windows import SessionWindows
 from .settings import TimeSettings
-from .time_windows import TimeWindows
 from .values import Returned, Setting, State
 from .watermarks import WatermarkPolicy
 from .window import Window
 
 Windows = Sliding | Session | Counts | Mixed
-Machine = TimeWindows | SessionWindows | CountWindows | EarlyWindows
 
 FUNCTIONS: Final[Mapping[str, Given]] = {"key": TUPLE, "timestamp": TUPLE, "generator": ()}
 """Settings that may be functions, and their arguments."""
@@ -274,7 +271,7 @@ class WindowedBolt(WindowBolt):
         """Whether it defines `merge`."""
         return self.defines("merge")
 
-    def machine(self, settings: TimeSettings, layout: Fields | None) -> Machine:
+    def machine(self, settings: TimeSettings, layout: Fields | None) -> IncrementalMachine:
         """The machine for its windows. WindowError if it cannot be made. `layout`: the fields of the rows."""
         aggregate = self.aggregate
         if aggregate is None:

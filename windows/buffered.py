@@ -28,8 +28,10 @@ from itertools import chain, islice
 from operator import itemgetter
 
 from .assigners import Counts, Sliding, whole
+from .firing import FiringWithRows
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows, row_limit_error
 from .values import Row, RowKey
+from .watermarks import END_MS
 from .window import AddResult, Window, in_order, new_key
 
 NumberedRow = tuple[int, Row]
@@ -151,7 +153,7 @@ class BufferedWindows(KeptRows):
             del self._of_key[key]
 
 
-class BufferedCounts:
+class BufferedCounts(FiringWithRows[WindowRows]):
     """The rows of one task, by count.
 
     Rows that a window has released are kept until the key's next window, as its expired rows. When the limit is reached
@@ -168,10 +170,10 @@ class BufferedCounts:
         self._ready: deque[WindowRows] = deque()
         self._released: list[Row] = []
 
-    def add(self, keys: Sequence[RowKey], rows: Sequence[Row]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], values: Sequence[Row]) -> AddResult:
         """Add rows with their keys. Returns which rows failed; no row is late."""
         added = AddResult()
-        for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
+        for place, (key, row) in enumerate(zip(keys, values, strict=True)):
             try:
                 self._put(key, row)
             except Exception as error:  # no hash, or the limit: only the row fails
@@ -190,6 +192,12 @@ class BufferedCounts:
         self._of_key.clear()
         self._remembered.clear()
         self.rows = 0
+
+    def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
+        """The windows that have fired; at the end of time, also the last one of each key (see `end`)."""
+        if watermark_ms >= END_MS:
+            self.end()
+        return self.fire()
 
     def fire(self) -> Iterator[WindowRows]:
         """The windows that have fired."""

@@ -31,6 +31,7 @@ from .count_windows import CountWindows
 from .early import Counted, Each, EarlyWindows, Every
 from .errors import WindowError
 from .kept_rows import MAX_ROWS
+from .machine import BufferedMachine
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .session_windows import SessionWindows
@@ -38,9 +39,6 @@ from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
 from .values import Row, is_a
 from .window import Window
-
-BufferedMachine = BufferedWindows | BufferedSessions | BufferedCounts | RowsEachMs | MsEachRows
-"""The machines that keep rows."""
 
 
 class LatePolicy(enum.Enum):

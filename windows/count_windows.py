@@ -22,6 +22,7 @@ from typing import Final
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import Counts, Sliding, whole
+from .firing import FiringWithRows
 from .plain_windows import refuse_too_many
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, state_limit_error
@@ -35,8 +36,10 @@ _Open = list[tuple[Window, list[State]]]
 """The open windows of a key with their states, the oldest first."""
 
 
-class CountWindows:
+class CountWindows(FiringWithRows[Fired]):
     """The count windows of one task. Keys are hashable; without a key they are None."""
+
+    early = None
 
     def __init__(self, assigner: Counts, aggregate: Aggregate, *, max_states: int = MAX_STATES) -> None:
         self.states: int = 0

@@ -14,7 +14,7 @@ From: Flink, ContinuousEventTimeTrigger and CountTrigger; Beam, early firings of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .aggregate_runner import AggregateRunner
@@ -22,6 +22,7 @@ from .aggregates import Aggregate
 from .assigners import duration, whole
 from .plain_windows import PlainWindows
 from .ready_made import Count
+from .rows import ReadRows
 from .session_windows import SessionWindows
 from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
@@ -107,8 +108,26 @@ class EarlyWindows:
     def windows_of(self, timestamp: object) -> list[Window]:
         return self.machine.windows_of(timestamp)
 
+    @property
+    def early(self) -> EarlyWindows:
+        return self
+
     def work(self) -> bool:
         return self.machine.work()
+
+    def fire(self) -> Iterator[Fired]:
+        return self._without_shown(self.machine.fire())
+
+    def add_rows(self, rows: ReadRows, emit: Callable[[list[Fired]], None]) -> AddResult:
+        """Add what a RowReader has read. By Each, results are due after a row."""
+        together = AddResult()
+        for added in self.add(rows.keys, rows.timestamps, rows.values):
+            together.late += added.late
+            together.failed += added.failed
+            if self.ready:
+                ready, self.ready = self.ready, []
+                emit(ready)
+        return together
 
     def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]) -> Iterator[AddResult]:
         """Add rows, in as many steps as they cause early results: the caller empties `ready` after each step.

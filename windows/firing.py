@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from .assigners import duration
+from .rows import ReadRows
 from .timestamps import to_ms
 from .values import Row, RowKey, Value
-from .window import AddResult
+from .window import AddResult, Window
 
 R = TypeVar("R")
 
@@ -40,7 +41,15 @@ class Firing(ABC, Generic[R]):
         """The results that are due at this watermark. Those not taken from the iterator are first in the next one."""
         if self.watermark is None or watermark_ms > self.watermark:
             self.watermark = watermark_ms
-        return self._fire()
+        return self.fire()
+
+    @abstractmethod
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Value]) -> AddResult:
+        """Add rows: key, time (milliseconds since 1970) and value of each. Returns which were late or failed."""
+
+    def add_rows(self, rows: ReadRows, emit: Callable[[list[R]], None] | None = None) -> AddResult:
+        """Add what a RowReader has read. (`emit` is for early results, see Machine.)"""
+        return self.add(rows.keys, rows.timestamps, rows.values)
 
     def work(self) -> bool:
         """Do about a millisecond of the work before the next result. False: there is no such work.
@@ -76,7 +85,8 @@ class Firing(ABC, Generic[R]):
                     added.late.append(place)
         return added
 
-    def _fire(self) -> Iterator[R]:
+    def fire(self) -> Iterator[R]:
+        """The results that are due and were not taken yet."""
         ready = self._ready
         while ready or self._fire_next():
             if ready:
@@ -92,6 +102,37 @@ class Firing(ABC, Generic[R]):
             if closed is None:
                 return False
             self._firing = closed
+
+
+class FiringWithRows(ABC, Generic[R]):
+    """Base class of windows by count, which fire with their rows: time changes nothing."""
+
+    watermark: None = None
+    next_fire_ms: None = None
+
+    @abstractmethod
+    def add(self, keys: Sequence[RowKey], values: Sequence[Value]) -> AddResult:
+        """Add rows: key and value of each. Returns which rows failed; no row is late."""
+
+    @abstractmethod
+    def fire(self) -> Iterator[R]:
+        """The windows that have fired."""
+
+    def add_rows(self, rows: ReadRows, emit: Callable[[list[R]], None] | None = None) -> AddResult:
+        """Add what a RowReader has read. (`emit` is for early results, see Machine.)"""
+        return self.add(rows.keys, rows.values)
+
+    def advance(self, watermark_ms: int) -> Iterator[R]:
+        """The windows that have fired."""
+        return self.fire()
+
+    def work(self) -> bool:
+        """There is no work before the next result."""
+        return False
+
+    def windows_of(self, timestamp: object) -> list[Window]:
+        """None: the windows of a row depend on the rows before it."""
+        return []
 
 
 def readable_row(timestamp: object, place: int, added: AddResult) -> int | None:

@@ -65,9 +65,9 @@ class KeptRows(Firing[WindowRows]):
         self._max_rows = whole(max_rows, "max_rows")
         self._released: list[Row] = []
 
-    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], rows: Sequence[Row]) -> AddResult:
+    def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Row]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and the row itself. Returns which were late or failed."""
-        return self._add_each(keys, timestamps, rows, self._put)
+        return self._add_each(keys, timestamps, values, self._put)
 
     def windows_of(self, timestamp: object) -> list[Window]:
         """The windows of a single row with this time, whether they have fired or not."""

@@ -30,6 +30,8 @@ States = list[State]
 class SessionWindows(Firing[Fired]):
     """The sessions of one task. Keys are hashable; without a key they are None."""
 
+    early = None
+
     def __init__(
         self, assigner: Session, aggregate: Aggregate, *, allowed_lateness_ms: int = 0, max_states: int = MAX_STATES
     ) -> None:

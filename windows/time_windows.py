@@ -77,6 +77,7 @@ class TimeWindows(Firing[Fired]):
     `states`: the number of states; `least_start`: windows that start before it are left out, if it is set.
     """
 
+    early = None
     shares: ClassVar[bool] = False
     """Whether windows are built from shared states."""
 
@@ -136,7 +137,7 @@ class TimeWindows(Firing[Fired]):
         if bounds[0] < usual.start or bounds[1] >= usual.end or self._usual_end is None:
             for number, at_ms, some in self._by_slice(times, rows, *bounds, added):
                 self._put(self._slice(number, at_ms), some, added)
-        elif self._has_passed(self._usual_end):
+        elif self.watermark is not None and self._usual_end + self._lateness_ms <= self.watermark:  # (inlined)
             added.late.extend(places)
         else:
             self._put(usual, rows, added)

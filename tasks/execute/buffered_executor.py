@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from ...topology import Segment, Tuple
-from ...windows import END_MS, BufferedCounts, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
+from ...windows import END_MS, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
 from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
@@ -43,10 +43,11 @@ class BufferedExecutor(Executor, WindowDriver):
         self.machine = bolt.machine(settings)
         self._reader = bolt.reader()
         self._late = LateRows(bolt, tools.emitter, self.machine)
+        self._counts = bolt.by_count
         self.by_clock = bolt.time.value == "processing"
         self._born = bolt.time.value == "ingestion"
         self._due: Iterator[WindowRows] = iter(())
-        if not (isinstance(self.machine, BufferedCounts) or self.by_clock) and self.keeper.watermark is not None:
+        if not (self._counts or self.by_clock) and self.keeper.watermark is not None:
             self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
         self._spoilt: dict[int, BaseException] = {}
 
@@ -64,10 +65,7 @@ class BufferedExecutor(Executor, WindowDriver):
         rows = self._reader.read(segment, start, stop, at_ms)
         for offset, error in rows.failed:
             collector.fail(segment.tuple_at(offset), error)
-        if isinstance(machine, BufferedCounts):
-            taken = machine.add(rows.keys, rows.values)
-        else:
-            taken = machine.add(rows.keys, rows.timestamps, rows.values)
+        taken = machine.add_rows(rows)
         for at, error in taken.failed:
             collector.fail(rows.values[at], error)
         for at in taken.late:
@@ -78,7 +76,7 @@ class BufferedExecutor(Executor, WindowDriver):
                 collector.fail(tup, user_error(raised))
             else:
                 collector.ack(tup)
-        if isinstance(machine, BufferedCounts):
+        if self._counts:
             self._due, self.firing = machine.fire(), True
         elif not self.by_clock:
             failed = {at for at, _ in taken.failed}
@@ -101,10 +99,9 @@ class BufferedExecutor(Executor, WindowDriver):
         self.look()
         if self.firing:  # fire first what is due: those windows end at or before the watermark
             return
-        if isinstance(machine, BufferedCounts):
+        if self._counts:
             if self.keeper.watermark == END_MS and machine.rows:
-                machine.end()
-                self._due, self.firing = machine.fire(), True
+                self._due, self.firing = machine.advance(END_MS), True
             else:
                 self.all_have_fired(None)
             return
@@ -119,7 +116,7 @@ class BufferedExecutor(Executor, WindowDriver):
             self.all_have_fired(machine.watermark)
 
     async def fire(self, most: int) -> None:
-        if not isinstance(self.machine, BufferedCounts) and self.machine.work():
+        if self.machine.work():
             return  # with many keys, sorting them takes several turns
         rows = 0
         for window in islice(self._due, most):
@@ -133,7 +130,7 @@ class BufferedExecutor(Executor, WindowDriver):
         self.unsettle()
 
     def wakeup_ms(self) -> int | None:
-        return self.wait_for(None if isinstance(self.machine, BufferedCounts) else self.machine.next_fire_ms)
+        return self.wait_for(self.machine.next_fire_ms)
 
     async def _execute(self, window: WindowRows) -> None:
         anchors = list(window.rows) if self.bolt.anchored else None

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from ...topology import Fields, Segment
-from ...windows import AddResult, CountWindows, EarlyWindows, Fired, TimeSettings, WindowedBolt, all_ms
+from ...windows import AddResult, Fired, TimeSettings, WindowedBolt, all_ms
 from ..drive import USER_ERRORS, user_error
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
@@ -42,12 +42,12 @@ class WindowExecutor(Executor, WindowDriver):
         self.machine = bolt.machine(settings, layout)
         self._reader = bolt.reader(layout)
         self._late = LateRows(bolt, tools.emitter, self.machine)
-        self._early = self.machine if isinstance(self.machine, EarlyWindows) else None
-        counts = isinstance(self.machine, CountWindows)
+        self._early = self.machine.early
+        self._counts = counts = bolt.by_count
         self.by_clock = not counts and bolt.time.value == "processing"
         self._born = not counts and bolt.time.value == "ingestion"
         self._due: Iterator[Fired] = iter(())
-        if not (isinstance(self.machine, CountWindows) or self.by_clock) and self.keeper.watermark is not None:
+        if not (counts or self.by_clock) and self.keeper.watermark is not None:
             self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
         self._results = WindowResults(bolt, tools.emitter, tools.report, early=self._early is not None)
 
@@ -63,13 +63,9 @@ class WindowExecutor(Executor, WindowDriver):
         at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
         rows = self._reader.read(segment, start, stop, at_ms)
         places, failed = rows.places, rows.failed
-        if isinstance(self.machine, CountWindows):
-            taken = self.machine.add(rows.keys, rows.values)
+        taken = self.machine.add_rows(rows, self._results.emit)
+        if self._counts:
             self._due, self.firing = self.machine.fire(), True
-        elif isinstance(self.machine, EarlyWindows):
-            taken = self._add_early(self.machine, rows)
-        else:
-            taken = self.machine.add(rows.keys, rows.timestamps, rows.values)
         if taken.failed:
             failed += [(places[at], error) for at, error in taken.failed]
         for at in taken.late:
@@ -79,22 +75,12 @@ class WindowExecutor(Executor, WindowDriver):
                 failed.append((places[at], user_error(raised)))
         for offset, error in failed:
             self._fail(segment, offset, error)
-        if not (self.by_clock or isinstance(self.machine, CountWindows)):
+        if not (self.by_clock or self._counts):
             self._observe(segment, rows, taken)
         if self._hooks is not None:
             used_s = self._hooks.begin() - begun_s
             self._hooks.rows_executed(segment, start, stop, used_s, {offset for offset, _ in failed})
         return len(failed)
-
-    def _add_early(self, machine: EarlyWindows, rows: Any) -> AddResult:
-        together = AddResult()
-        for taken in machine.add(rows.keys, rows.timestamps, rows.values):
-            together.late += taken.late
-            together.failed += taken.failed
-            if machine.ready:
-                ready, machine.ready = machine.ready, []
-                self._results.emit(ready)
-        return together
 
     async def tick(self, segment: Segment) -> None:
         """Without effect: windows have a clock of their own."""
@@ -116,7 +102,7 @@ class WindowExecutor(Executor, WindowDriver):
         self.look()
         if self.firing:  # fire first what is due: those windows end at or before the watermark
             return
-        if isinstance(self.machine, CountWindows):
+        if self._counts:
             self.all_have_fired(None)
             return
         next_ms = self.machine.next_fire_ms
@@ -142,7 +128,7 @@ class WindowExecutor(Executor, WindowDriver):
             self._due, self.firing = shown, True
 
     async def fire(self, most: int) -> None:
-        if not isinstance(self.machine, CountWindows) and self.machine.work():
+        if self.machine.work():
             return  # with many keys, sorting them takes several turns
         fired = list(islice(self._due, most))
         if fired:
@@ -152,7 +138,7 @@ class WindowExecutor(Executor, WindowDriver):
             self.unsettle()
 
     def wakeup_ms(self) -> int | None:
-        wait_ms = self.wait_for(None if isinstance(self.machine, CountWindows) else self.machine.next_fire_ms)
+        wait_ms = self.wait_for(self.machine.next_fire_ms)
         shown_ms = None if self._early is None else self._early.next_ms(self.now_ms())
         if shown_ms is None:
             return wait_ms

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
-from ...windows import Fired, LatePolicy, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
+from ...windows import Fired, LatePolicy, Machine, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
 from ..drive import USER_ERRORS, user_error
 from ..emit.emitter import Emitter
 from ..emit.lineage import UNTRACKED
@@ -108,7 +108,7 @@ class WindowResults:
 class LateRows:
     """Handles the late tuples of one bolt. `arity`: how many fields its rows have."""
 
-    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Any) -> None:
+    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Machine[object]) -> None:
         self._bolt = bolt
         self._emitter = emitter
         self._machine = machine

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.windows import (
+    END_MS,
     Aggregate,
     BufferedCounts,
     BufferedWindows,
@@ -47,6 +48,7 @@ from aiostorm.windows import (
     to_ms,
 )
 from aiostorm.windows.generators import MaxTimestamp
+from aiostorm.windows.rows import ReadRows
 
 FAR = 10**15
 
@@ -414,3 +416,20 @@ def test_marks_and_functions() -> None:
     own = ByFunction(lambda at_ms, row: row, max_advance_ms=10)
     assert own.observe([1, 2], [None, None]) is None
     assert own.observe([1, 2, 3], [5, 7, 1_000]) == 17
+
+
+def test_time_changes_nothing_for_windows_by_count() -> None:
+    machine = count_windows(Counts(2), Count())
+    added = machine.add_rows(ReadRows(range(3), ["a"] * 3, [0] * 3, [1] * 3))
+    assert (added.late, added.failed) == ([], [])
+    assert (machine.watermark, machine.next_fire_ms, machine.work(), machine.windows_of(0)) == (None, None, False, [])
+    assert [(fired.window, fired.result) for fired in machine.advance(FAR)] == [(Window(0, 2), 2)]
+    assert list(machine.fire()) == []
+
+
+def test_the_end_of_time_fires_the_last_rows_of_windows_by_count() -> None:
+    machine = buffered_windows(Counts(2))
+    machine.add_rows(ReadRows(range(3), ["a"] * 3, [0] * 3, ["x", "y", "z"]))
+    assert [fired.rows for fired in machine.advance(FAR)] == [("x", "y")]
+    assert [fired.rows for fired in machine.advance(END_MS)] == [("z",)]
+    assert (machine.rows, machine.released()) == (0, ["x", "y", "z"])
