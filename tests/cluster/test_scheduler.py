@@ -214,3 +214,10 @@ def test_with_equal_crowds_of_its_component_a_task_goes_to_the_emptier_worker() 
     moved = place(topology, plan, workers(2), previous)
     assert moved[one] == "w1"
     assert loads(moved, ["w0", "w1"]) == [3, 3]
+
+
+@pytest.mark.parametrize("previous", [{}, {999: "w0"}])
+def test_a_previous_placement_of_other_tasks_is_none(previous: dict[int, str]) -> None:
+    topology = chain(1, 1, 1, 1)
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    assert place(topology, plan, workers(2), previous) == place(topology, plan, workers(2))
