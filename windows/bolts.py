@@ -259,7 +259,7 @@ class WindowedBolt(WindowBolt):
         """
         raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
 
-    def purge(self, *given: object, **_: object) -> Returned:
+    def purge(self, *given: State, **_: State) -> Returned:  # of any signature, for type checkers
         """Called when the window fires or emits an early result. What it returns is emitted. It must change nothing.
 
         Define it as `purge(state, window)` or as `purge(state, window, key)`.
