@@ -46,6 +46,8 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """For the length of the block, `owner.name` is something else."""
     missing = object()
     original = getattr(owner, name, missing)
+    if original is missing and not isinstance(owner, type):
+        raise AttributeError(f"{owner!r} has no {name}: the bug would not be planted")
     setattr(owner, name, value)
     try:
         yield

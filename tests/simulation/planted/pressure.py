@@ -9,7 +9,7 @@ from typing import Any
 
 from aiostorm.actors import Lanes
 from aiostorm.backpressure import Clear, Coordinator, PressureVerdict, Sampler, SpoutPace, Throttle
-from aiostorm.backpressure import coordinator as coordinator_module
+from aiostorm.backpressure import pacings as pacings_module
 from aiostorm.backpressure.mailbox_limit import MailboxLimit
 from aiostorm.backpressure.throttle import trim
 
@@ -83,7 +83,7 @@ def a_throttle_never_goes_to_zero() -> Iterator[None]:
 @contextlib.contextmanager
 def a_wait_is_trimmed_the_wrong_way() -> Iterator[None]:
     """A spout that feeds a full bolt is accelerated."""
-    with replaced(coordinator_module, "trim", lambda *args: -trim(*args)):
+    with replaced(pacings_module, "trim", lambda *args: -trim(*args)):
         yield
 
 

@@ -41,11 +41,12 @@ class Watched:
         """Does its process run?"""
         return self._incarnation.alive
 
-    def add(self, keys: Any, timestamps: Any, values: Any) -> Any:
-        """See TimeWindows."""
-        taken = self._machine.add(keys, timestamps, values)
+    def add_rows(self, rows: Any, *emit: Any) -> Any:
+        """Add rows to the machine, and to the reference. `emit`: of windows that keep states, for early results."""
+        taken = self._machine.add_rows(rows, *emit)
         if not self.alive:
             return taken
+        keys, timestamps, values = rows.keys, rows.timestamps, rows.values
         names = [self.name_of(value) for value in values]
         if taken.failed:
             self.problem(f"{taken.failed[0][1]!r}")

@@ -120,14 +120,14 @@ def test_an_eighth_of_a_mailbox_is_for_the_other_workers(capacity: int, senders:
 def test_a_limit_is_sent_when_half_a_quota_was_accepted() -> None:
     credit = ReceiverCredit(8)
     assert credit.next_limit() == 8
-    credit.arrived(6)
+    credit.buffered += 6
     assert [credit.accepted(weight) for weight in (1, 2, 1, 1)] == [False, False, True, True]
     assert (credit.buffered, credit.next_limit()) == (1, 13)
     assert not credit.accepted(1)
     for quota, worth in ((0, True), (1, True), (2, True), (3, True), (4, False)):
         small = ReceiverCredit(quota)
         assert small.next_limit() == max(1, quota)
-        small.arrived(1)
+        small.buffered += 1
         assert small.accepted(1) is worth
 
 
@@ -135,12 +135,12 @@ def test_a_limit_that_was_sent_is_not_taken_back() -> None:
     credit = ReceiverCredit(8)
     assert credit.next_limit() == 8
     credit.quota = 2
-    credit.arrived(7)
+    credit.buffered += 7
     assert not credit.accepted(6)
     credit.quota = 1
     assert not credit.accepted(1), "the limit would stay the same"
     assert credit.next_limit() == 8
-    credit.arrived(1)
+    credit.buffered += 1
     assert credit.accepted(1)
     assert credit.next_limit() == 9
 
@@ -148,11 +148,11 @@ def test_a_limit_that_was_sent_is_not_taken_back() -> None:
 def test_what_is_buffered_of_the_previous_incarnation_counts_against_the_new_one() -> None:
     credit = ReceiverCredit(8)
     credit.next_limit()
-    credit.arrived(3)
+    credit.buffered += 3
     credit.accepted(1)
     credit.restart()
     assert (credit.buffered, credit.next_limit()) == (2, 6)
-    credit.arrived(10)
+    credit.buffered += 10
     credit.restart()
     assert credit.next_limit() == 0, "there is no limit below 0"
     assert credit.accepted(12)
