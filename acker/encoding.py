@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ..topology import Failure
-from ..transport import (
+from ..transport.codec import (
     MessageCodec,
     ProtocolError,
     pack_numbers,

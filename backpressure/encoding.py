@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ..transport import MessageCodec, ProtocolError, pack_value
+from ..transport.codec import MessageCodec, ProtocolError, pack_value
 from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from .pacer import MOST_SLACK_S
 from .sampler import PressureVerdict

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .codec.messages import MessageCodec
 from .codec.numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .codec.payloads import PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .codec.records import register_record
@@ -22,7 +23,6 @@ from .errors import (
     LinkClosedError,
     LinkSupersededError,
     NetworkError,
-    NoSuchActorError,
     NotHereError,
     PeerLostError,
     ProtocolError,
@@ -33,7 +33,7 @@ from .errors import (
 )
 from .exchange.credit import ReceiverCredit, SenderCredit, split_capacity
 from .exchange.exchange import Exchange, PeerRouter
-from .exchange.peer_channel import MessageCodec, RemoteTask
+from .exchange.peer_channel import RemoteTask
 from .exchange.receive_buffer import ReceiveBuffer
 from .exchange.remote_mailbox import RemoteMailbox
 from .exchange.segments import (
@@ -65,6 +65,7 @@ from .net.security import Security
 from .net.socket_network import SocketNetwork, open_network
 from .net.tls import TlsFiles
 from .net.unix_network import UnixNetwork
+from .remote.exports import NoSuchActorError
 from .remote.node import Node
 from .remote.notes import MAX_MESSAGE_BYTES
 from .remote.ref import RemoteRef

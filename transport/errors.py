@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..actors import MailboxClosedError
 from ..runtime import AiostormError
 
 
@@ -73,10 +72,6 @@ class PeerLostError(NetworkError):
 
     A question may or may not have been handled, unless the text says that it was not sent.
     """
-
-
-class NoSuchActorError(MailboxClosedError):
-    """The other process has no such actor, or does not offer it. Offer it there: `node.offer(name, ref)`."""
 
 
 class NotHereError(AiostormError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...transport import MessageCodec, ProtocolError, pack_value
+from ...transport.codec import MessageCodec, ProtocolError, pack_value
 
 _WATERMARK_REQUEST: Final = 8  # 1 to 7 are those of ackers and backpressure
 

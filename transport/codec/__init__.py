@@ -3,9 +3,11 @@
 values.py encodes msgpack with the closed table of extensions.py; arrays.py and batches.py are the part of that table
 for NumPy and Arrow, imported when needed. records.py has the classes that may be sent. scan.py checks received bytes
 before they are decoded, sizes.py values before they are copied; numbers.py encodes lists of integers. payloads.py has
-the kinds of payloads of a link.
+the kinds of payloads of a link, messages.py what a package needs to encode its own messages for tasks.
 """
 
+from ..errors import ProtocolError, UnsendableError
+from .messages import MessageCodec, MessageCodecs
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .payloads import PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .records import register_record
@@ -20,7 +22,11 @@ from .values import (
 
 __all__ = [
     "MAX_ITEMS",
+    "MessageCodec",
+    "MessageCodecs",
     "PayloadKind",
+    "ProtocolError",
+    "UnsendableError",
     "batch_bytes",
     "pack_bundle",
     "pack_column",

@@ -8,7 +8,7 @@ waits in receive_buffer.py until the mailbox takes it.
 
 from .credit import ReceiverCredit, SenderCredit, split_capacity
 from .exchange import Exchange, PeerRouter
-from .peer_channel import MessageCodec, RemoteTask
+from .peer_channel import RemoteTask
 from .receive_buffer import ReceiveBuffer
 from .remote_mailbox import RemoteMailbox
 from .segments import (
@@ -26,7 +26,6 @@ __all__ = [
     "PIECE_BYTES",
     "WHOLE_BYTES",
     "Exchange",
-    "MessageCodec",
     "PackedItems",
     "PeerRouter",
     "ReceiveBuffer",

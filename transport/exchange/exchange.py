@@ -26,13 +26,14 @@ from typing import Protocol
 
 from ...actors import Mailbox
 from ...topology import Origin
+from ..codec.messages import MessageCodec, MessageCodecs
 from ..codec.payloads import PayloadKind
 from ..codec.values import unpack_value
 from ..errors import ProtocolError
 from ..link.send_queue import SendQueue
 from ..link.sequence import PeerStarted
 from .credit import split_capacity
-from .peer_channel import MessageCodec, MessageCodecs, PeerChannel, RemoteTask
+from .peer_channel import PeerChannel, RemoteTask
 from .receive_buffer import ReceiveBuffer
 from .segments import unpack_segments
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ...actors import Gate
+from ..codec.messages import MessageCodec, MessageCodecs
 from ..codec.payloads import PayloadKind, pack_payload
 from ..codec.values import pack_value
 from ..errors import ProtocolError
@@ -44,39 +45,6 @@ class RemoteTask:
     capacity: int
     high_mark: float = 0.8
     low_mark: float = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class MessageCodec:
-    """Encodes messages for control lanes. `unpack` returns (task id, message), or raises ProtocolError.
-
-    `split` returns a message in parts that a link can carry. `types` are the classes, `kinds` the numbers that are
-    second in an encoded message.
-    """
-
-    pack: Callable[[int, Any], bytes]
-    unpack: Callable[[Any], tuple[int, Any]]
-    split: Callable[[Any], Sequence[Any]] = lambda message: (message,)
-    types: tuple[type[Any], ...] = ()
-    kinds: tuple[int, ...] = ()
-
-
-class MessageCodecs:
-    """The codecs of all messages that tasks of two workers send each other."""
-
-    def __init__(self, codecs: Iterable[MessageCodec]) -> None:
-        codecs = tuple(codecs)
-        self.by_type = {kind: codec for codec in codecs for kind in codec.types}
-        self._by_kind = {kind: codec for codec in codecs for kind in codec.kinds}
-
-    def unpack(self, item: Any) -> tuple[int, Any]:
-        """The task and the message. ProtocolError."""
-        codec = None
-        if isinstance(item, tuple) and len(item) > 1 and type(item[1]) is int:
-            codec = self._by_kind.get(item[1])
-        if codec is None:
-            raise ProtocolError(f"not a message for a task: {item!r:.100}")
-        return codec.unpack(item)
 
 
 class Phase(enum.Enum):

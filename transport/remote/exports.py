@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...actors import DeathWatch, Ref, Terminated
+from ...actors import DeathWatch, MailboxClosedError, Ref, Terminated
 from ...runtime import Rng
 from ..errors import NotHereError
 from .notes import MAX_NAME_BYTES
+
+
+class NoSuchActorError(MailboxClosedError):
+    """The other process has no such actor, or does not offer it. Offer it there: `node.offer(name, ref)`."""
 
 
 class Exports:

@@ -33,13 +33,14 @@ from typing import Self
 from ...actors import ActorSystem, Ref
 from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, unpack_all
-from ..errors import NoSuchActorError, PeerLostError, ProtocolError
+from ..errors import PeerLostError, ProtocolError
 from ..link.link import Link
 from ..link.links import Links
 from ..link.send_queue import SendQueue
 from ..link.sequence import PeerStarted, SequenceLimits
 from ..link.timings import LinkTimings
 from ..net.network import Network
+from .exports import NoSuchActorError
 from .peer import NodeContext, RemotePeer
 from .ref import RemoteRef
 from .values import RefCodec

@@ -31,10 +31,10 @@ from typing import Any, Final, Protocol
 from ...actors import ActorSystem, AskFailedError, DeadLetter, MailboxClosedError, Question, Ref, Terminated
 from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, pack_payload
-from ..errors import NoSuchActorError, PeerLostError, ProtocolError, RemoteFailureError, UnsendableError
+from ..errors import PeerLostError, ProtocolError, RemoteFailureError, UnsendableError
 from ..link.send_queue import SendQueue
 from .channel import Channel
-from .exports import Exports
+from .exports import Exports, NoSuchActorError
 from .inlet import Inlet
 from .notes import (
     ASK,
