@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from .errors import ActorEscalatedError
 from .lanes import EMPTY
-from .mailbox import Mailbox
 from .messages import Answer, ChildEscalated, MaybeAwaitable, Message, Question, Reply, StartedAnswer, Stop
-from .policy import RestartPolicy
 from .timers import Timer
 
 if TYPE_CHECKING:
     from .cell import Cell
     from .dispatcher import Stepper
+    from .mailbox import Mailbox
+    from .policy import RestartPolicy
     from .ref import Ref
     from .system import ActorSystem
 

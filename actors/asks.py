@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .deadlines import Deadlines
-from .messages import Answer, Message
-
 if TYPE_CHECKING:
+    from .deadlines import Deadlines
+    from .messages import Answer, Message
     from .ref import Ref
 
 

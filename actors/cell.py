@@ -13,24 +13,24 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..runtime import AiostormError
-from .actor import Actor
 from .actor_task import ActorTask
 from .asks import Asks
 from .children import Children
 from .deathwatch import DeathWatch
-from .dispatcher import Stepper
 from .errors import AskFailedError, MailboxClosedError
 from .factory import base_name
 from .mailbox import Mailbox
 from .messages import ChildEscalated
-from .policy import RestartPolicy
 from .ref import Ref
 from .supervision import Supervision
 from .termination import Phase, Termination
 from .timers import Timers
 
 if TYPE_CHECKING:
+    from ..runtime import AiostormError
+    from .actor import Actor
+    from .dispatcher import Stepper
+    from .policy import RestartPolicy
     from .system import ActorSystem
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from .messages import DeadLetter
+if TYPE_CHECKING:
+    from .messages import DeadLetter
 
 log = logging.getLogger("aiostorm.actors")
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .messages import Answer
+if TYPE_CHECKING:
+    from .messages import Answer
 
 About = TypeVar("About")
 """What the waits are about: questions to actors."""

@@ -7,11 +7,12 @@ between two tasks. For a sender there is no difference.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from .lanes import ParkedSender
-from .messages import Message
-from .reader_state import ReaderState
+if TYPE_CHECKING:
+    from .lanes import ParkedSender
+    from .messages import Message
+    from .reader_state import ReaderState
 
 Pack: TypeAlias = Callable[[Any, Any, Any], Any]
 """Encodes a message that another process gets: its arguments are those of the layers above."""

@@ -22,12 +22,14 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from .errors import MailboxClosedError
 from .gate import Gate
-from .messages import Message
 from .reader_state import ReaderState
+
+if TYPE_CHECKING:
+    from .messages import Message
 
 
 class ParkedSender(Protocol):

@@ -15,11 +15,14 @@ times cheaper than `asyncio.Queue`, which makes a future for every wait on eithe
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from .dispatcher import Stepper
 from .errors import MailboxClosedError
 from .lanes import EMPTY, Lanes
-from .messages import Message
+
+if TYPE_CHECKING:
+    from .dispatcher import Stepper
+    from .messages import Message
 
 
 class Mailbox(Lanes):

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 from .actor import Actor, maybe_await
 from .errors import ActorCancelledError
 from .factory import ActorFactory
-from .messages import ChildEscalated
 from .policy import Decision, Directive, FailureHistory, RestartPolicy
 
 if TYPE_CHECKING:
     from .cell import Cell
+    from .messages import ChildEscalated
 
 log = logging.getLogger("aiostorm.actors")
 

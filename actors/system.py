@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..runtime import Clock, LoopClock, Rng, SystemRng, add_system, remove_system
 from .actor import Actor
@@ -28,9 +28,11 @@ from .dispatcher import Dispatcher
 from .errors import ActorEscalatedError, MailboxClosedError
 from .guarded_tasks import GuardedTasks, wait_uncancelled
 from .mailbox import Mailbox
-from .messages import Message
 from .policy import ESCALATE_ON_FAILURE, Decision, Directive, RestartPolicy
 from .ref import Ref, time_out
+
+if TYPE_CHECKING:
+    from .messages import Message
 
 log = logging.getLogger("aiostorm.actors")
 T = TypeVar("T")

@@ -8,10 +8,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from .errors import MailboxClosedError
-from .mailbox import Mailbox
-from .messages import Message
+
+if TYPE_CHECKING:
+    from .mailbox import Mailbox
+    from .messages import Message
 
 
 class Timer:

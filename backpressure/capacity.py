@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .flows import Flows
-from .graph import Graph
-from .messages import BoltReading, SpoutReading
 from .sampler import PressureVerdict
-from .settings import Settings
 from .throttle import MAX_WAIT
+
+if TYPE_CHECKING:
+    from .flows import Flows
+    from .graph import Graph
+    from .messages import BoltReading, SpoutReading
+    from .settings import Settings
 
 CONTENT: Final = 0.9
 """A paced task that emits less than this share of its allowed rate is limited by its source, not by its wait."""

@@ -30,16 +30,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .capacity import BoltState, Capacity, SpoutState, fill_of
 from .flows import Flows
-from .graph import Graph
 from .messages import BoltReading, Clear, Pace, Readings, SpoutReading
 from .pacings import Pacing, Pacings
 from .pressure_log import PressureLog
 from .sampler import PressureVerdict
-from .settings import Settings
 from .view import (
     NORMAL,
     THROTTLED,
@@ -48,6 +46,10 @@ from .view import (
     SpoutPacing,
     TaskPressure,
 )
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .settings import Settings
 
 SPACING: Final = 0.75
 """Share of a period (SLOW) or an interval (RELIEVE): an earlier verdict is mostly about the time before the step."""

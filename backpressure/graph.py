@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..topology import Topology
+if TYPE_CHECKING:
+    from ..topology import Topology
 
 BALANCED: Final = frozenset({"shuffle", "local_or_shuffle", "local_first", "none", "partial_key"})
 """Groupings that avoid a full task while another one is not full (partial key: the other one of the two)."""

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from .capacity import Capacity
 from .messages import Pace, PaceChange, SpoutReading
 from .pacer import LEAST_SLACK_S, MOST_SLACK_S
-from .settings import Settings
 from .throttle import gain_of, trim
+
+if TYPE_CHECKING:
+    from .capacity import Capacity
+    from .settings import Settings
 
 
 @dataclass(slots=True)

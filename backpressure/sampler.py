@@ -25,9 +25,10 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .settings import Settings
+if TYPE_CHECKING:
+    from .settings import Settings
 
 IDLE: Final = 0.5
 """A task that is less busy than this is idle."""

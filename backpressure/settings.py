@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..topology import Config
+if TYPE_CHECKING:
+    from ..topology import Config
 
 LEASE_INTERVALS: Final = 5
 """Check intervals after which a reading or order that was not renewed expires."""

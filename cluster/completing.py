@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from ..metrics import TopologyMetrics
 from ..topology import Completion, Component, ComponentSpec
 from .errors import NotCompletedError
+
+if TYPE_CHECKING:
+    from ..metrics import TopologyMetrics
 
 log = logging.getLogger("aiostorm.cluster")
 

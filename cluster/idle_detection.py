@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..actors import Mailbox
-from ..tasks import BoltTask, SpoutTask
+if TYPE_CHECKING:
+    from ..actors import Mailbox
+    from ..tasks import BoltTask, SpoutTask
 
 SOON_S = 0.001
 """After this time, work that is ready now has run: an acker has read its mailbox, a spout has resumed."""

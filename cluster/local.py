@@ -16,18 +16,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
-from ..runtime import Clock, Rng
 from ..tasks import MailboxWrapper, describe, direct
 from ..topology import Config, Segment, Topology
 from .local_runtime import LocalRuntime
 from .names import check_name
 from .running_topology import RunningTopology
-from .runtimes import OnTaskGaveUp, TopologyRuntime
 from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
+    from ..runtime import Clock, Rng
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
+    from .runtimes import OnTaskGaveUp, TopologyRuntime
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
-from ..runtime import Stall
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
-from .hosting import Hosting
 from .idle_detection import IdleDetector, IdleGoal
-from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
 from .stalls import StallReports
 from .task_set import TaskSet
 from .tasks_here import TasksHere, make_tasks
+
+if TYPE_CHECKING:
+    from ..runtime import Stall
+    from .hosting import Hosting
+    from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
 
 
 class LocalReports:

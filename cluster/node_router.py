@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..actors import Ref
 from ..transport import PeerRouter
+
+if TYPE_CHECKING:
+    from ..actors import Ref
 
 
 class NodeRouter(PeerRouter, Protocol):

@@ -19,20 +19,22 @@ import enum
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..actors import ActorEscalatedError, ActorSystem
-from ..backpressure import Backpressure
-from ..metrics import TopologyMetrics
-from ..runtime import Stall
 from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Plan, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
-from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
-from .task_set import TaskSet
+
+if TYPE_CHECKING:
+    from ..backpressure import Backpressure
+    from ..metrics import TopologyMetrics
+    from ..runtime import Stall
+    from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
+    from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -13,14 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..backpressure import Backpressure
-from ..metrics import TopologyMetrics
-from ..runtime import Stall
-from ..tasks import ErrorReport
-from ..topology import Config, Plan
-from .idle_detection import IdleGoal
+if TYPE_CHECKING:
+    from ..backpressure import Backpressure
+    from ..metrics import TopologyMetrics
+    from ..runtime import Stall
+    from ..tasks import ErrorReport
+    from ..topology import Config, Plan
+    from .idle_detection import IdleGoal
 
 OnTaskGaveUp = Callable[[str, BaseException], None]
 """(path of a task, error): the task has failed for good."""

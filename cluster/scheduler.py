@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..topology import Plan, Topology
+if TYPE_CHECKING:
+    from ..topology import Plan, Topology
 
 Placement = Mapping[int, str]
 """Task id → name of its worker."""

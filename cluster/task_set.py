@@ -19,13 +19,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..acker import AckerActor
 from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Inbox, Mailbox, Ref, RestartPolicy, restart
 from ..tasks import TaskActor, WorkerResources
 from ..topology import ACKER_COMPONENT, Config
-from .tasks_here import TasksHere
+
+if TYPE_CHECKING:
+    from .tasks_here import TasksHere
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..actors import Actor, Timer
 from ..backpressure import BoltReading, Readings, Settings
-from .bolt_task import BoltTask
-from .environment import Environment
-from .spout_task import SpoutTask
+
+if TYPE_CHECKING:
+    from .bolt_task import BoltTask
+    from .environment import Environment
+    from .spout_task import SpoutTask
 
 log = logging.getLogger("aiostorm.backpressure")
 

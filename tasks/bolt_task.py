@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Clear, Settings
-from ..metrics import TimeMetrics
 from ..topology import TICK_STREAM, BasicBolt, Bolt, ComponentSpec, Config, TaskSpec
 from ..windows import WindowBolt, WindowedBolt
 from .bolt_time import WAKEUP, BoltTime
 from .emit.collectors import BoltTaskCollector, TaskCollector, WindowCollector
-from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
 from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
@@ -32,6 +30,10 @@ from .sampling import BoltSampling
 from .task import TaskActor
 from .turn_limits import InputLimits, Portions
 from .turns import BoltTurns
+
+if TYPE_CHECKING:
+    from ..metrics import TimeMetrics
+    from .environment import Environment
 
 
 class BoltTask(TaskActor):

@@ -12,18 +12,20 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ..actors import Timer
-from ..metrics import TimeMetrics
 from ..topology import WATERMARK_STREAM, Segment
-from ..windows import WatermarkTracker, WindowBolt
-from .emit.collectors import BoltTaskCollector
-from .event_time.driver import EventTimeDriver
 from .event_time.time_messages import WatermarkRequest
-from .execute.base import Executor, Tools
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
-from .task import TaskActor
+
+if TYPE_CHECKING:
+    from ..actors import Timer
+    from ..metrics import TimeMetrics
+    from ..windows import WatermarkTracker, WindowBolt
+    from .emit.collectors import BoltTaskCollector
+    from .event_time.driver import EventTimeDriver
+    from .execute.base import Executor, Tools
+    from .task import TaskActor
 
 log = logging.getLogger("aiostorm.tasks")
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ..topology import Spout
 from .drive import drive, finish
-from .emit.outbox import Outbox
-from .emit.spout_collector import SpoutTaskCollector
-from .emit.threaded_collector import ThreadedSpoutCollector
-from .task import TaskActor
+
+if TYPE_CHECKING:
+    from ..topology import Spout
+    from .emit.outbox import Outbox
+    from .emit.spout_collector import SpoutTaskCollector
+    from .emit.threaded_collector import ThreadedSpoutCollector
+    from .task import TaskActor
 
 CALLS_PER_LOOK: Final = 16
 """Calls of `next_tuple` between two readings of the clock, if they were short so far."""

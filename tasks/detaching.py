@@ -17,13 +17,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ..acker import IdSource
-from ..topology import Segment
 from .emit.detached import can_detach
-from .emit.emitter import Emitter
-from .execute.base import Executor
+
+if TYPE_CHECKING:
+    from ..acker import IdSource
+    from ..topology import Segment
+    from .emit.emitter import Emitter
+    from .execute.base import Executor
 
 HELD_S: Final = 0.02
 """A row that has been executed stays in its tree for at most this time."""

@@ -22,21 +22,23 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Generator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..actors import ActorEscalatedError, Directive, FailureHistory, RestartPolicy
 from ..backpressure import SpoutPace
-from ..runtime import Clock
-from ..topology import Config, Spout
-from .calls import SpoutState, ThreadedTurns, Turns
 from .drive import USER_ERRORS, finish, user_error
-from .emit.spout_collector import SpoutTaskCollector
-from .emit.watermarks import EndOfStream
 from .generator_spout import GeneratorSpout
 from .interval_timer import IntervalTimer, interval_timer_of
-from .message_outcomes import MessageOutcomes, OpenMessages
-from .task import TaskActor
 from .turn_limits import Portions
+
+if TYPE_CHECKING:
+    from ..runtime import Clock
+    from ..topology import Config, Spout
+    from .calls import SpoutState, ThreadedTurns, Turns
+    from .emit.spout_collector import SpoutTaskCollector
+    from .emit.watermarks import EndOfStream
+    from .message_outcomes import MessageOutcomes, OpenMessages
+    from .task import TaskActor
 
 NOT_CALLED: Final = object()
 """The wakeup has fired, or something else is to be done before the next call."""

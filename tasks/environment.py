@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..acker import IdSource
 from ..actors import Inbox, Mailbox
-from ..runtime import Clock, Rng
 from ..topology import (
     ComponentSpec,
     Config,
@@ -29,14 +28,17 @@ from ..topology import (
     TopologyError,
     component_config,
 )
-from ..windows import RowTime, StreamClock
 from .emit.following import Following, TimedSplit, TimeReader
 from .emit.out_streams import Direct, OutStream, Route
-from .emit.outbox import Outbox
 from .emit.waiting import Group
-from .emit.watermarks import WatermarkEmitter
 from .exits import Exits
 from .reports import ErrorLog, describe
+
+if TYPE_CHECKING:
+    from ..runtime import Clock, Rng
+    from ..windows import RowTime, StreamClock
+    from .emit.outbox import Outbox
+    from .emit.watermarks import WatermarkEmitter
 
 T = TypeVar("T")
 

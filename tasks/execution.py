@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from ..topology import WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
-from .bolt_time import BoltTime
-from .detaching import Detacher
 from .emit.detached import Detached
 from .execute.base import Executor, RowFailedError, without_waiting
 from .execute.batch_executor import BatchExecutor
-from .failures import Failures
-from .in_flight import Taken
-from .task import TaskActor
+
+if TYPE_CHECKING:
+    from .bolt_time import BoltTime
+    from .detaching import Detacher
+    from .failures import Failures
+    from .in_flight import Taken
+    from .task import TaskActor
 
 
 class Execution:

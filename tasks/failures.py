@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..runtime import AiostormError
 from ..topology import (
@@ -25,10 +25,12 @@ from ..topology import (
     TupleBatch,
 )
 from .emit.lineage import mark_done
-from .execute.base import RowFailedError
 from .in_flight import InFlight, Taken
 from .reports import describe
-from .task import TaskActor
+
+if TYPE_CHECKING:
+    from .execute.base import RowFailedError
+    from .task import TaskActor
 
 TICK_ORIGIN: Final = Origin(SYSTEM_COMPONENT, -1, TICK_STREAM, Fields("rate_secs"))
 """Of tick tuples, which are in no tree."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
-from .emit.spout_collector import SpoutTaskCollector
+
+if TYPE_CHECKING:
+    from .emit.spout_collector import SpoutTaskCollector
 
 GENERATOR_MAX_RETRIES = 3
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from ..actors import Mailbox
-from ..topology import Segment
+if TYPE_CHECKING:
+    from ..actors import Mailbox
+    from ..topology import Segment
 
 _FIRST_SWEEP = 64
 

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..actors import Mailbox
 from .detaching import HELD_S
+
+if TYPE_CHECKING:
+    from ..actors import Mailbox
 
 LONG_CALL_S: Final = 1.0
 """In one slice. To leave a tree costs about what a tuple costs in Storm: negligible at this rate."""

@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..acker import EXPIRY_STEPS, Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
-from ..actors import Timer
 from ..topology import DEAD_LETTER_STREAM, AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.lineage import UNTRACKED
-from .emit.spout_collector import SpoutTaskCollector
-from .task import TaskActor
+
+if TYPE_CHECKING:
+    from ..actors import Timer
+    from .emit.spout_collector import SpoutTaskCollector
+    from .task import TaskActor
 
 _SWEEP = object()
 

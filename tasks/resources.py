@@ -16,12 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..actors import Directive, FailureHistory, RestartPolicy
 from ..topology import Managed, Resource, WorkerContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, user_error
-from .environment import Environment
+
+if TYPE_CHECKING:
+    from .environment import Environment
 
 AT_ONCE_S: Final = 1.0
 """The time for closing all of them, where the topology ends at once."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..backpressure import BoltReading, Sample, Sampler, Settings
-from .task import TaskActor
-from .turns import BoltTurns
+
+if TYPE_CHECKING:
+    from .task import TaskActor
+    from .turns import BoltTurns
 
 
 class BoltSampling:

@@ -17,7 +17,7 @@ meanwhile, or a spout that waits would starve its own topology.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..acker import Retries, Verdicts
 from ..actors import EMPTY, Question, Stop, Timer
@@ -28,11 +28,13 @@ from .emit.spout_collector import Inits, SpoutTaskCollector, Trees
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .emit.watermarks import EndOfStream
 from .emit_loop import EmitLoop, SpoutTiming
-from .environment import Environment
 from .event_time.time_messages import WatermarkRequest
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .message_outcomes import MessageOutcomes, OpenMessages
 from .task import Activate, Deactivate, FailPending, TaskActor
+
+if TYPE_CHECKING:
+    from .environment import Environment
 
 
 class SpoutTask(TaskActor):

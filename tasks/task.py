@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..actors import Actor, DeadLetter, MailboxClosedError
 from ..metrics import TaskCounters, TaskMetrics, TimeMetrics
@@ -31,10 +31,12 @@ from .emit.out_streams import OutStreams
 from .emit.outbox import Outbox
 from .emit.stamping import Stamps
 from .emit.watermarks import WatermarkEmitter
-from .environment import Environment
 from .hints import hint
 from .reports import describe
 from .user_code import UserCode
+
+if TYPE_CHECKING:
+    from .environment import Environment
 
 
 class Activate:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..actors import Actor, Timer
 from ..backpressure import Backpressure, Coordinator, Graph, Order, Readings, Settings
-from .environment import Environment
+
+if TYPE_CHECKING:
+    from .environment import Environment
 
 log = logging.getLogger("aiostorm.backpressure")
 

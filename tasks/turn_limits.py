@@ -16,12 +16,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..actors import Mailbox
 from ..backpressure import MailboxLimit, Portion, Settings
-from ..topology import Config
-from .emit.outbox import Outbox
+
+if TYPE_CHECKING:
+    from ..actors import Mailbox
+    from ..topology import Config
+    from .emit.outbox import Outbox
 
 MEASURE_S: Final = 0.01
 """Seconds of work between two measurements of a task that may use its whole mailbox."""

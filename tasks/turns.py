@@ -18,20 +18,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..actors import Stepper
 from ..topology import Segment
-from .bolt_time import BoltTime
 from .detaching import Detacher
 from .drive import USER_ERRORS, is_cancelled, resume, user_error
 from .execute.base import RowFailedError, without_waiting
 from .execution import Execution
 from .failures import TICK_ORIGIN, Failures
-from .in_flight import Taken
 from .long_call import LongCallWatch
-from .task import TaskActor
-from .turn_limits import InputLimits
+
+if TYPE_CHECKING:
+    from ..actors import Stepper
+    from .bolt_time import BoltTime
+    from .in_flight import Taken
+    from .task import TaskActor
+    from .turn_limits import InputLimits
 
 
 class BoltTurns:

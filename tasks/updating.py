@@ -8,14 +8,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..topology import Config, FunctionBolt, Tuple
-from .bolt_task import BoltTask
 from .emit.collectors import BoltTaskCollector
 from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
-from .hooks import HookCalls
-from .spout_task import SpoutTask
+
+if TYPE_CHECKING:
+    from .bolt_task import BoltTask
+    from .hooks import HookCalls
+    from .spout_task import SpoutTask
 
 
 def update_spout(task: SpoutTask, config: Config) -> None:

@@ -10,16 +10,18 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..actors import Question
 from ..metrics import ProgressMetrics, TaskCounters
 from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
-from .emit.emitter import Emitter
-from .environment import Environment
 from .exits import UserExitError
 from .hooks import DebugHook, HookCalls, import_hooks
+
+if TYPE_CHECKING:
+    from ..actors import Question
+    from .emit.emitter import Emitter
+    from .environment import Environment
 
 Report = Callable[[str, BaseException], None]
 """Reports an error: (where it was raised, error)."""

@@ -18,11 +18,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster import LocalCluster, RunningTopology
-from ..metrics import TopologyMetrics
-from ..tasks import ErrorReport
 from ..topology import (
     DEFAULT_STREAM,
     ComponentSpec,
@@ -41,6 +39,10 @@ from .fakes import with_fakes
 from .hooked import hooked
 from .spouts import WAIT_S, FixedSpout
 from .tracked import open_messages
+
+if TYPE_CHECKING:
+    from ..metrics import TopologyMetrics
+    from ..tasks import ErrorReport
 
 CAPTURE = "__capture"
 

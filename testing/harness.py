@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..acker import Acks, single_root
 from ..actors import EMPTY, Actor, ActorEscalatedError, ActorSystem, Decision, Directive, Mailbox, Ref, RestartPolicy
@@ -37,12 +37,14 @@ from ..topology import (
     component_config,
     make_plan,
 )
-from ..windows import StreamClock
 from .bolts import Recorder
 from .changes import Changes
 from .errors import ScriptError
 from .spouts import WAIT_S, FixedSpout
 from .waiting import pending_tasks
+
+if TYPE_CHECKING:
+    from ..windows import StreamClock
 
 INPUT, BOLT, OUTPUT = "input", "bolt", "output"
 _CAPACITY_TUPLES = 1 << 30

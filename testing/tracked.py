@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..cluster import LocalCluster, RunningTopology
 from ..topology import Config, Failure, Row, TaskHook, Topology, TopologyContext
 from .errors import NotAckedError, WaitTimeoutError
 from .fakes import with_fakes
 from .hooked import hooked
 from .spouts import WAIT_S
+
+if TYPE_CHECKING:
+    from ..cluster import LocalCluster, RunningTopology
 
 _SHOWN = 10
 

@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from .components import Component
 from .errors import TopologyError
 from .groupings import (
     AllGrouping,
@@ -40,6 +39,7 @@ from .tuples import DEFAULT_STREAM
 from .validation import Declaration, check
 
 if TYPE_CHECKING:
+    from .components import Component
     from .config import Config
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
@@ -29,7 +29,9 @@ import pyarrow as _pyarrow  # noqa: ICN001 - see below
 from .columns import ColumnRows
 from .errors import ColumnsError, EmitError
 from .identity import part_of
-from .tuples import Origin
+
+if TYPE_CHECKING:
+    from .tuples import Origin
 
 # pyarrow has no type hints.
 pa: Any = _pyarrow

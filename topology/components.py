@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from .completion import Completion
 from .fields import Fields
 from .resources import find_resource
-from .streams import StreamId
 from .time_flow import TimeRole
 from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
 
 if TYPE_CHECKING:
+    from .completion import Completion
     from .config import Config
+    from .streams import StreamId
 
 Outputs = Fields | Mapping[str, Any] | str | tuple[str, ...] | list[str] | None
 """Declared streams: fields of the default stream, or stream name → fields (`direct(...)` for a direct stream)."""

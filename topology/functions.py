@@ -31,13 +31,15 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .components import Component, Outputs
 from .errors import TopologyError
 from .fields import Fields
-from .streams import StreamDecl
-from .time_flow import TimeRole
+
+if TYPE_CHECKING:
+    from .streams import StreamDecl
+    from .time_flow import TimeRole
 
 Style = Literal["function", "generator"]
 

@@ -22,11 +22,11 @@ from .errors import TopologyError
 from .retention import retention_problems
 from .streams import StreamId
 from .time_flow import TimeFlow, time_flow
-from .topology import Topology
 from .tuples import ACKER_COMPONENT
 
 if TYPE_CHECKING:
     from .config import Config
+    from .topology import Topology
 
 Edge = tuple[StreamId, str]
 """A stream and the component that reads it."""

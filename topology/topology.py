@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .components import Component
 from .errors import TopologyError
-from .groupings import Grouping
-from .resources import Resource
-from .streams import StreamDecl, StreamId
 from .time_flow import NO_ROLE, TimeRole
 from .tuples import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from .config import Config
+    from .groupings import Grouping
+    from .resources import Resource
+    from .streams import StreamDecl, StreamId
 
 Kind = Literal["spout", "bolt"]
 Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any] | str]

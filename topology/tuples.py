@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .columns import ColumnRows, RepeatedAnchor
-from .fields import Fields
 from .identity import NO_METADATA
+
+if TYPE_CHECKING:
+    from .fields import Fields
 
 Row = tuple[Any, ...]
 """The values of one tuple."""

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
-from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout
-from .groupings import Grouping
 from .retention import lossy_windows
 from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
@@ -27,6 +25,8 @@ from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from .config import Config
+    from .fields import Fields
+    from .groupings import Grouping
 
 _METHODS = {
     "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),

@@ -18,10 +18,13 @@ From: JStorm, BaseWindowedBolt (initWindowState, execute, purgeWindow) and Windo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .errors import WindowError
 from .values import Result, RowKey, State, Value
-from .window import Window
+
+if TYPE_CHECKING:
+    from .window import Window
 
 States = dict[RowKey, State]
 """Key → state."""

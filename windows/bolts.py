@@ -19,7 +19,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
-from typing import ClassVar, Final, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Unpack
 
 from ..topology import (
     DEFAULT_STREAM,
@@ -37,11 +37,8 @@ from ..topology import (
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
 from .building import LatePolicy, buffered_windows, count_windows, early_windows, time_windows
-from .early import Each, Every
 from .errors import WindowError
-from .kept_rows import WindowRows
 from .keywords import WindowSettings, given_settings
-from .machine import BufferedMachine, IncrementalMachine
 from .problems import (
     LATE_FIELDS,
     TUPLE,
@@ -61,10 +58,15 @@ from .problems import (
 )
 from .row_time import RowTime
 from .rows import Key, RowReader, Timestamp
-from .settings import TimeSettings
-from .values import Returned, Setting, State
 from .watermarks import WatermarkPolicy
-from .window import Window
+
+if TYPE_CHECKING:
+    from .early import Each, Every
+    from .kept_rows import WindowRows
+    from .machine import BufferedMachine, IncrementalMachine
+    from .settings import TimeSettings
+    from .values import Returned, Setting, State
+    from .window import Window
 
 Windows = Sliding | Session | Counts | Mixed
 

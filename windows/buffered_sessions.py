@@ -12,13 +12,16 @@ From: Storm, whose windows keep their rows, and which has no sessions.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from .assigners import Session
 from .buffered import NumberedRow, in_arrival_order
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .open_sessions import OpenSession, OpenSessions
-from .values import Row, RowKey
 from .window import STEP, new_key
+
+if TYPE_CHECKING:
+    from .assigners import Session
+    from .values import Row, RowKey
 
 
 class BufferedSessions(KeptRows):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding
@@ -31,14 +32,16 @@ from .count_windows import CountWindows
 from .early import Counted, Each, EarlyWindows, Every
 from .errors import WindowError
 from .kept_rows import MAX_ROWS
-from .machine import BufferedMachine
 from .mixed_windows import MsEachRows, RowsEachMs
 from .plain_windows import PlainWindows
 from .session_windows import SessionWindows
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
 from .values import Row, is_a
-from .window import Window
+
+if TYPE_CHECKING:
+    from .machine import BufferedMachine
+    from .window import Window
 
 
 class LatePolicy(enum.Enum):

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .aggregate_runner import AggregateRunner
-from .aggregates import Aggregate
 from .assigners import Counts, Sliding, whole
 from .firing import FiringWithRows
 from .plain_windows import refuse_too_many
@@ -28,6 +27,9 @@ from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, state_limit_error
 from .values import RowKey, State, Value
 from .window import AddResult, Fired, Window, new_key
+
+if TYPE_CHECKING:
+    from .aggregates import Aggregate
 
 MANY: Final = 8
 """More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""

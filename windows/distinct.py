@@ -11,14 +11,16 @@ Needs Apache DataSketches (`pip install "aiostorm[sketches]"`), which is importe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..topology import stable_hash
 from .assigners import whole
 from .errors import WindowError
 from .ready_made import Of, OfRows
-from .values import State, Value
-from .window import Window
+
+if TYPE_CHECKING:
+    from .values import State, Value
+    from .window import Window
 
 PRECISION: Final = 12
 MOST_PRECISE: Final = 21

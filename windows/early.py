@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import duration, whole
-from .plain_windows import PlainWindows
 from .ready_made import Count
-from .rows import ReadRows
-from .session_windows import SessionWindows
 from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
+
+if TYPE_CHECKING:
+    from .plain_windows import PlainWindows
+    from .rows import ReadRows
+    from .session_windows import SessionWindows
 
 Open = tuple[Window, list[State]]
 """An open window of a key, and its states."""

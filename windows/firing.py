@@ -13,13 +13,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .assigners import duration
-from .rows import ReadRows
 from .timestamps import to_ms
-from .values import Row, RowKey, Value
 from .window import AddResult, Window
+
+if TYPE_CHECKING:
+    from .rows import ReadRows
+    from .values import Row, RowKey, Value
 
 R = TypeVar("R")
 

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .assigners import duration, whole
 from .errors import WindowError
 from .timestamps import to_ms
-from .values import Row
+
+if TYPE_CHECKING:
+    from .values import Row
 
 INTERVAL_MS: Final = 1_000
 """The default interval of a periodic generator."""

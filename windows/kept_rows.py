@@ -11,14 +11,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from .assigners import whole
 from .errors import WindowLimitError
 from .firing import Firing
 from .timestamps import to_ms
-from .values import Row, RowKey
 from .window import AddResult, Window, in_steps
+
+if TYPE_CHECKING:
+    from .values import Row, RowKey
 
 MAX_ROWS: Final = 1_000_000
 """The default limit of rows of an instance."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ..topology import Outputs, nearest
-from .building import LatePolicy
-from .generators import Generator
-from .rows import Key, Timestamp
-from .watermarks import WatermarkPolicy
+
+if TYPE_CHECKING:
+    from .building import LatePolicy
+    from .generators import Generator
+    from .rows import Key, Timestamp
+    from .watermarks import WatermarkPolicy
 
 
 class SharedSettings(TypedDict, total=False):

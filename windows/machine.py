@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from .kept_rows import WindowRows
-from .rows import ReadRows
-from .values import Row
 from .window import AddResult, Fired, Window
 
 if TYPE_CHECKING:
     from .early import EarlyWindows
+    from .rows import ReadRows
+    from .values import Row
 
 R_co = TypeVar("R_co", covariant=True)
 

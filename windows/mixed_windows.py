@@ -32,13 +32,15 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from .assigners import Mixed, whole
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
-from .values import Row, RowKey
 from .watermarks import END_MS
 from .window import Window, new_key
+
+if TYPE_CHECKING:
+    from .values import Row, RowKey
 
 K = TypeVar("K")
 

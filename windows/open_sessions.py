@@ -21,10 +21,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from .values import RowKey
 from .window import Window
+
+if TYPE_CHECKING:
+    from .values import RowKey
 
 S = TypeVar("S")
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from .aggregate_runner import Columns
-from .aggregates import Aggregate
-from .assigners import Sliding
 from .errors import WindowError
 from .time_windows import MAX_STATES, Rows, TimeWindows
 from .timestamps import to_ms
-from .values import RowKey, State
 from .window import AddResult, Fired, Window, in_steps
+
+if TYPE_CHECKING:
+    from .aggregate_runner import Columns
+    from .aggregates import Aggregate
+    from .assigners import Sliding
+    from .values import RowKey, State
 
 
 class PlainWindows(TimeWindows):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..topology import Config
-from .rows import Timestamp
 from .settings import TimeSettings
 from .stream_clock import StreamClock
 
 if TYPE_CHECKING:
+    from ..topology import Config
     from .bolts import WindowBolt
+    from .rows import Timestamp
 
 
 class RowTime:

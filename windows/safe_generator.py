@@ -8,11 +8,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from .assigners import whole
 from .generators import INTERVAL_MS, Generator
 from .timestamps import to_ms
-from .values import Row
+
+if TYPE_CHECKING:
+    from .values import Row
 
 
 class SafeGenerator(Generator):

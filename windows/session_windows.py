@@ -11,9 +11,9 @@ From: JStorm, WindowStateMerger. How sessions grow, and where that departs, is i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from .aggregate_runner import AggregateRunner, check_state
-from .aggregates import Aggregate
 from .assigners import Session, whole
 from .errors import WindowError
 from .firing import Firing
@@ -22,6 +22,9 @@ from .time_windows import MAX_STATES, state_limit_error
 from .timestamps import to_ms
 from .values import RowKey, State, Value
 from .window import STEP, AddResult, Fired, Window, in_steps, new_key
+
+if TYPE_CHECKING:
+    from .aggregates import Aggregate
 
 States = list[State]
 """One state of each aggregate."""

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..topology import Config
 from .assigners import duration, whole
 from .errors import WindowError
 from .generators import Generator, Periodic
 from .values import is_a
-from .watermarks import WatermarkPolicy
 
 if TYPE_CHECKING:
+    from ..topology import Config
     from .bolts import WindowBolt
+    from .watermarks import WatermarkPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,17 @@ From: JStorm, WindowedBoltExecutor, which counts each row in each of its windows
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from .aggregate_runner import Columns
-from .aggregates import Aggregate
-from .assigners import Sliding
 from .time_windows import MAX_STATES, Rows, TimeWindows, state_limit_error
 from .two_stacks import Slices, TwoStacks
-from .values import RowKey, Value
 from .window import AddResult, Fired, Window, in_steps, new_key
+
+if TYPE_CHECKING:
+    from .aggregate_runner import Columns
+    from .aggregates import Aggregate
+    from .assigners import Sliding
+    from .values import RowKey, Value
 
 
 class SharedWindows(TimeWindows):

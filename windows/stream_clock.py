@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .assigners import Session, Sliding
 from .generators import MaxTimestamp
-from .settings import TimeSettings
+
+if TYPE_CHECKING:
+    from .settings import TimeSettings
 
 WatermarkBefore = tuple[int, int]
 """(place, watermark): the watermark is sent before the row at this place."""

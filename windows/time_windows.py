@@ -25,16 +25,18 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from .aggregate_runner import AggregateRunner, Columns, next_state
-from .aggregates import Aggregate
 from .assigners import Sliding, whole
 from .errors import WindowLimitError
 from .firing import Firing, readable_row
 from .timestamps import bounds_ms, to_ms
-from .values import RowKey, Value
 from .window import AddResult, Fired, Window, is_nan, new_key
+
+if TYPE_CHECKING:
+    from .aggregates import Aggregate
+    from .values import RowKey, Value
 
 MAX_STATES: Final = 1_000_000
 """The default limit of states of an instance."""

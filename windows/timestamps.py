@@ -11,10 +11,12 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from operator import index
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import TimestampError
-from .values import Value
+
+if TYPE_CHECKING:
+    from .values import Value
 
 RANGE_MS: Final = 250_000_000_000_000
 """About 7,900 years before and after 1970: all that a datetime can express, but not today in nanoseconds."""

@@ -23,12 +23,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .aggregate_runner import AggregateRunner, Columns, Merge, check_state
-from .aggregates import States
-from .values import RowKey, State
 from .window import STEP, Window
+
+if TYPE_CHECKING:
+    from .aggregates import States
+    from .values import RowKey, State
 
 NOTHING: Final = object()
 

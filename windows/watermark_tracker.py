@@ -13,12 +13,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from .generators import Generator
 from .safe_generator import SafeGenerator
-from .settings import TimeSettings
-from .values import Row, RowKey
 from .watermarks import END_MS, Watermarks
+
+if TYPE_CHECKING:
+    from .generators import Generator
+    from .settings import TimeSettings
+    from .values import Row, RowKey
 
 
 class WatermarkTracker:

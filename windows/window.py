@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from .errors import WindowKeyError
-from .values import Result, RowKey
+
+if TYPE_CHECKING:
+    from .values import Result, RowKey
 
 K = TypeVar("K")
 

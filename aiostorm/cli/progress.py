@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from ..metrics import ComponentMetrics, ProgressMetrics, TopologyMetrics
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from ..cluster import WorkerStatus
+    from ..metrics import ComponentMetrics, ProgressMetrics, TopologyMetrics
 
 
 @dataclass(frozen=True, slots=True)

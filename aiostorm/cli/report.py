@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..metrics import METRICS, ComponentMetrics, TopologyMetrics
-from ..tasks import ErrorReport
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
+    from ..tasks import ErrorReport
 
 SHOWN_LINES = 20
 """Lines that are shown of a result without summary; JSON has all."""

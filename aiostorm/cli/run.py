@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 from ..cluster import LocalCluster, RunningTopology, State, TopologyFailedError
 from ..metrics import TopologyMetrics
 from ..runtime import AiostormError
-from ..topology import Config, Topology
 from .pressure import paced_text
 from .progress import Display, Rates, starting_text
 from .report import RunReport, pending_text
-from .signals import Interrupts
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..cluster import ControlSocket, WorkerBackend
+    from ..topology import Config, Topology
+    from .signals import Interrupts
 
 log = logging.getLogger("aiostorm.cli")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster import TargetError
 from ..spark import SparkWorkers, merged_settings, override_settings
-from ..topology import Topology
 from .run import WorkerPlan
+
+if TYPE_CHECKING:
+    from ..topology import Topology
 
 log = logging.getLogger("aiostorm.cli")
 

@@ -16,7 +16,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -37,8 +37,10 @@ from ..cluster import (
 from ..runtime import LIVENESS, loop_factory
 from ..transport import Credentials, Security, TlsFiles, open_network
 from .run import WorkerPlan
-from .signals import Interrupts
 from .start import taken_credentials
+
+if TYPE_CHECKING:
+    from .signals import Interrupts
 
 MAX_STDIN_BYTES = 1024
 

@@ -21,7 +21,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ...runtime import AiostormError, LoopClock
@@ -39,8 +39,10 @@ from ...transport import (
     unpack_value,
 )
 from ..errors import ControlError
-from ..running_topology import RunningTopology
-from .folder import TopologySocket
+
+if TYPE_CHECKING:
+    from ..running_topology import RunningTopology
+    from .folder import TopologySocket
 
 log = logging.getLogger("aiostorm.cluster")
 

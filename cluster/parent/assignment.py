@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ...topology import Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
@@ -11,7 +11,9 @@ from ..messages import ImportTopology
 from ..scheduler import place, tasks_on_driver
 from ..worker.importing import shape_of
 from .worker_lifecycle import LifecycleTimings
-from .worker_registry import WorkerRegistry
+
+if TYPE_CHECKING:
+    from .worker_registry import WorkerRegistry
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ...actors import ActorSystem
-from ...runtime import Child, Spawner
-from ..messages import WorkerJoined
+if TYPE_CHECKING:
+    from ...actors import ActorSystem
+    from ...runtime import Child, Spawner
+    from ..messages import WorkerJoined
 
 log = logging.getLogger("aiostorm.cluster")
 

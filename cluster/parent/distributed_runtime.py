@@ -20,22 +20,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...topology import Config, Plan
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
 from ..idle_detection import IdleGoal
 from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig
-from ..runtimes import Mode, OnTaskGaveUp
 from .assignment import Deployment, settings_of
 from .changes import Changes
 from .reports import DistributedReports
 from .start_order import StartOrder
 from .worker_handle import WorkerHandle
-from .worker_lifecycle import LifecycleTimings
 from .worker_queries import idle_report, notify_all, results_of
-from .worker_registry import WorkerRegistry
+
+if TYPE_CHECKING:
+    from ...topology import Config, Plan
+    from ..runtimes import Mode, OnTaskGaveUp
+    from .worker_lifecycle import LifecycleTimings
+    from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
 

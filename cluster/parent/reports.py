@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...backpressure import Backpressure, PressureEvent
 from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
-from ...runtime import Stall
-from ...tasks import ErrorReport
 from ...topology import ACKER_COMPONENT
 from ..messages import Finish, GetStatus, StatusReport
-from ..runtimes import WorkerStatus
 
 if TYPE_CHECKING:  # a worker handle has reports
+    from ...runtime import Stall
+    from ...tasks import ErrorReport
+    from ..runtimes import WorkerStatus
     from .assignment import Deployment
     from .worker_handle import WorkerHandle
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .changes import Changes
+if TYPE_CHECKING:
+    from .changes import Changes
 
 STEPS: Final = ("imported", "connected", "prepared", "ready")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError, Child, SpawnError
@@ -39,13 +39,15 @@ from ..messages import (
     WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
-from .assignment import Deployment
 from .command_errors import command_error
 from .reports import WorkerReports
-from .start_order import StartOrder
 from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase, Recovered, Spawn, WorkerLifecycle
 from .worker_process import WorkerEvents, WorkerProcess
-from .worker_registry import WorkerRegistry
+
+if TYPE_CHECKING:
+    from .assignment import Deployment
+    from .start_order import StartOrder
+    from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...runtime import Child
-from ..messages import StatusReport, TaskGaveUp, WorkerJoined
+if TYPE_CHECKING:
+    from ...runtime import Child
+    from ..messages import StatusReport, TaskGaveUp, WorkerJoined
 
 
 class WorkerEvents(Protocol):

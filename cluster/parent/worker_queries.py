@@ -10,12 +10,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError
 from ...transport import unpack_value
-from ..distributed_idle import IdleReport
 from ..errors import WorkerError
 from ..messages import (
     CONTROL,
@@ -30,7 +29,10 @@ from ..messages import (
     UpdateConfig,
 )
 from .command_errors import command_error
-from .worker_handle import WorkerHandle
+
+if TYPE_CHECKING:
+    from ..distributed_idle import IdleReport
+    from .worker_handle import WorkerHandle
 
 log = logging.getLogger("aiostorm.cluster")
 

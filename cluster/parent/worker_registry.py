@@ -21,15 +21,17 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
-from ...runtime import Child, ChildLine, Spawner
 from ...transport import Network, Node, PeerLostError, PeerStarted
 from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
 from ..scheduler import WorkerInfo
 from ..worker.log import WorkerLog
 from .children import LocalChildren, RemoteWorkers
+
+if TYPE_CHECKING:
+    from ...runtime import Child, ChildLine, Spawner
 
 log = logging.getLogger("aiostorm.cluster")
 

@@ -18,9 +18,10 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from ...runtime import ChildLine
+if TYPE_CHECKING:
+    from ...runtime import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...tasks import describe
 from ...transport import UnsendableError, pack_value
-from ..local_runtime import LocalRuntime
 from ..messages import PIECE_BYTES, RESULT_ITEMS, CommandFailed, FetchResult
+
+if TYPE_CHECKING:
+    from ..local_runtime import LocalRuntime
 
 
 class TaskResults:

@@ -15,7 +15,7 @@ import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
 from ...runtime import LIVENESS, LivenessSettings
@@ -43,10 +43,12 @@ from ..messages import (
     TaskGaveUp,
     UpdateConfig,
 )
-from ..node_router import NodeRouter
 from .importing import MAX_TEXT_CHARS, TopologyImporter
 from .results import TaskResults
 from .status import status_report
+
+if TYPE_CHECKING:
+    from ..node_router import NodeRouter
 
 PROBLEMS: Final = 10
 """How many problems of a configuration or a topology are reported."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...transport import UnsendableError, pack_value
-from ..local_runtime import LocalRuntime
 from ..messages import GetStatus, StatusReport
+
+if TYPE_CHECKING:
+    from ..local_runtime import LocalRuntime
 
 MAX_PENDING_SHOWN: Final = 1000
 """The largest number of message ids in a report."""

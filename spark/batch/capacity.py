@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from .partitions import Partitions
+if TYPE_CHECKING:
+    from .partitions import Partitions
 
 
 class Capacity:

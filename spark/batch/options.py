@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ...transport import TlsFiles
 from ..errors import SparkSourceError
-from .source import Way
+
+if TYPE_CHECKING:
+    from ...transport import TlsFiles
+    from .source import Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,14 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...runtime import DirectoryStore, LoopClock, StoreError
-from ..calls import SparkCalls
 from ..errors import SparkSourceError
 from .partitions import SavedProgress, merged
+
+if TYPE_CHECKING:
+    from ..calls import SparkCalls
 
 SAVE_S: Final = 1.0
 """The interval in which the progress is saved."""

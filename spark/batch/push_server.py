@@ -20,9 +20,8 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...transport import TlsFiles
 from ..errors import SparkSourceError
 from ..needs import require
 from .pushing import (
@@ -39,6 +38,9 @@ from .pushing import (
     received,
 )
 from .readers import End, Piece
+
+if TYPE_CHECKING:
+    from ...transport import TlsFiles
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -14,15 +14,17 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..calls import SparkCalls
-from .capacity import Capacity
-from .partitions import Partitions
 from .push_server import PushedReader, PushServer
 from .pushing import BUSY, NOT_WANTED, WANTED
 from .readers import End, Piece
 from .ways import close_opened
+
+if TYPE_CHECKING:
+    from ..calls import SparkCalls
+    from .capacity import Capacity
+    from .partitions import Partitions
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -15,15 +15,17 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 from ..sessions import brief
 from .fetching import TooLargeError
 from .readers import End, Piece
-from .source import OpenedSource
-from .way_factory import WayFactory
 from .ways import cancel_quietly
+
+if TYPE_CHECKING:
+    from .source import OpenedSource
+    from .way_factory import WayFactory
 
 RETRIES: Final = 5
 

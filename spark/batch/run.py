@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import LoopClock
 from ...topology import Progress, SpoutCollector, TopologyContext
@@ -21,15 +21,17 @@ from ..calls import SparkCalls, log_error
 from ..connect import refuse
 from ..errors import SparkSourceError
 from ..jvm_watch import JvmWatch
-from .options import BatchOptions
 from .partitions import Partitions, merged
 from .progress import BatchProgress, Earlier
-from .readers import Piece
 from .reading import Reading
 from .samples import compare_samples
-from .source import BatchSource, OpenedSource
 from .spark_jobs import SparkJobs
 from .way_factory import WayFactory
+
+if TYPE_CHECKING:
+    from .options import BatchOptions
+    from .readers import Piece
+    from .source import BatchSource, OpenedSource
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -9,12 +9,15 @@ needs; after a shuffle or a sort that is the whole job before it. It blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..errors import SparkSourceError
 from .push_server import by_value
 from .pushing import sampler
 from .runs import Runs
-from .source import OpenedSource
+
+if TYPE_CHECKING:
+    from .source import OpenedSource
 
 
 def compare_samples(opened: OpenedSource, samples: Mapping[int, int], title: str) -> None:

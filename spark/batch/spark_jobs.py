@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..connect import is_connect
 from ..sessions import activate_session
 from .fetching import cancel
 from .over_connect import interrupt, tag_jobs
-from .source import OpenedSource
+
+if TYPE_CHECKING:
+    from .source import OpenedSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ Spark ── partitions, a few at a time ──► reading ──► ready ─�
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...topology import Failure, Outputs, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
-from ...transport import TlsFiles
 from ..errors import SparkSourceError
-from ..sessions import SessionSource
 from .options import BatchOptions
 from .run import BatchRun
 from .source import BatchSource, Way, chosen_way
+
+if TYPE_CHECKING:
+    from ...transport import TlsFiles
+    from ..sessions import SessionSource
 
 
 class SparkBatchSpout(Spout):

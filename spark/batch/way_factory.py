@@ -12,24 +12,26 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import SystemRng
-from ..calls import SparkCalls
 from ..connect import forget, is_connect
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
 from ..sessions import activate_session, brief, is_lost, is_user_error
 from .capacity import Capacity
 from .fetching import TooLargeError
 from .group_size import GroupSize
-from .options import BatchOptions
 from .partitions import Partitions, ReplayError
 from .push_server import PushServer
 from .push_way import PushWay
 from .readers import FetchedReader, WholeBatches
-from .source import OpenedSource
-from .spark_jobs import SparkJobs
 from .ways import FetchWay, Way
+
+if TYPE_CHECKING:
+    from ..calls import SparkCalls
+    from .options import BatchOptions
+    from .source import OpenedSource
+    from .spark_jobs import SparkJobs
 
 log = logging.getLogger("aiostorm.spark")
 

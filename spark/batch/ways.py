@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ..calls import SparkCalls
 from ..connect import forget, is_connect
 from ..sessions import brief, is_lost
-from .capacity import Capacity
-from .group_size import GroupSize
-from .partitions import Partitions
-from .readers import End, FetchedReader, Piece
+
+if TYPE_CHECKING:
+    from ..calls import SparkCalls
+    from .capacity import Capacity
+    from .group_size import GroupSize
+    from .partitions import Partitions
+    from .readers import End, FetchedReader, Piece
 
 log = logging.getLogger("aiostorm.spark")
 

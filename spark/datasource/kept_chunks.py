@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import SparkSourceError
 from .egress_log import ChunkInfo, EgressLog
-from .egress_store import ChunkStore
 from .messages import LogQuery, LogState, Trim
+
+if TYPE_CHECKING:
+    from .egress_store import ChunkStore
 
 
 @dataclass(frozen=True, slots=True)

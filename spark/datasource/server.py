@@ -15,10 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import SystemRng
-from ...topology import TopologyContext
 from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
 from ..errors import SparkSourceError
 from . import endpoints as endpoints_
@@ -38,6 +37,9 @@ from .messages import (
     unpack,
 )
 from .messages import pack as packed
+
+if TYPE_CHECKING:
+    from ...topology import TopologyContext
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -24,12 +24,14 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import OutputExistsError, SinkError
 from ..needs import require
 from .parquet_names import SUFFIX, TEMPORARY_FOLDER, receipt_name
-from .parquet_store import FileStore
+
+if TYPE_CHECKING:
+    from .parquet_store import FileStore
 
 MANIFEST: Final = "_manifest.json"
 SUCCESS: Final = "_SUCCESS"

@@ -6,15 +6,17 @@ rows ─► files, named ─► may the folder have them? (parquet_manifest.py) 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...runtime import SystemRng
-from ...topology import TopologyContext
 from .parquet_files import CHUNK_KEY, PART_KEY, ParquetFile, ParquetFormat
 from .parquet_manifest import OutputGuard, receipt
 from .parquet_names import file_name, rows_name
 from .parquet_store import FileStore, store_errors
-from .pending_writes import Write
+
+if TYPE_CHECKING:
+    from ...topology import TopologyContext
+    from .pending_writes import Write
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SinkError, SparkUnavailableError
 from ..needs import require
 from ..sessions import activate_session, brief, is_user_error
 from .parquet_files import CHUNK_KEY, encoded, parquet_errors
-from .pending_writes import PendingRows
 from .table_ledger import TableLedger
+
+if TYPE_CHECKING:
+    from .pending_writes import PendingRows
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
-from ..batch.readers import Piece
 from ..errors import SparkSourceError
 from .batches import BatchState, MicroBatch, StreamBatches
-from .chunks import StreamChunks
-from .foreach_batch import Delivery
+
+if TYPE_CHECKING:
+    from ..batch.readers import Piece
+    from .chunks import StreamChunks
+    from .foreach_batch import Delivery
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -17,16 +17,18 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..batch.fetching import Fetching, TooLargeError, cancel, checkpointed, planned
 from ..batch.group_size import GroupSize
 from ..batch.readers import End, FetchedReader, Piece, PieceBatches, WholeBatches
 from ..calls import SparkCalls, log_error
 from ..errors import SparkSourceError
-from ..jvm_watch import JvmWatch
 from ..sessions import activate_session
 from ..types import arrow_schema, row_bytes
+
+if TYPE_CHECKING:
+    from ..jvm_watch import JvmWatch
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -17,14 +17,16 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..batch.source import takes_session
 from ..errors import SparkLostError, SparkSourceError, SparkUnavailableError
 from ..sessions import activate_session, alive, brief, is_lost
 from ..types import arrow_schema, check_fields
 from .checkpoint import claim, query_identity
-from .foreach_batch import ForeachBatch
+
+if TYPE_CHECKING:
+    from .foreach_batch import ForeachBatch
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -14,18 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import AiostormError
 from ...topology import Failure, Progress, SpoutCollector
-from ..batch.readers import Piece
 from ..errors import SparkLostError, SparkSourceError
 from .batch_reader import BatchReader
 from .batches import BatchState, StreamBatches
 from .chunks import StreamChunks
-from .foreach_batch import Delivery
 from .query import QuerySpec, QueryState, QueryStatus
 from .query_runner import QueryRunner
+
+if TYPE_CHECKING:
+    from ..batch.readers import Piece
+    from .foreach_batch import Delivery
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -15,11 +15,13 @@ import logging
 import os
 import platform
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...cluster import PARENT, WORKER, WorkerOptions, work
-from ...runtime import Child
 from ...transport import Node, Security, open_network
+
+if TYPE_CHECKING:
+    from ...runtime import Child
 
 log = logging.getLogger("aiostorm.worker")
 

@@ -14,15 +14,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Actor
 from ...runtime import LIVENESS, AiostormError, Child, ChildLine
-from ...transport import Node
-from ..calls import SparkCalls
-from .jobs import SlotJobs, SlotOutcome
 from .launch_spec import LaunchSpec
 from .messages import SLOT, SLOTS, SlotEnded, SlotKill, SlotLines, SlotReady, register
+
+if TYPE_CHECKING:
+    from ...transport import Node
+    from ..calls import SparkCalls
+    from .jobs import SlotJobs, SlotOutcome
 
 log = logging.getLogger("aiostorm.spark")
 

@@ -21,14 +21,16 @@ Edges gives each segment its edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, IdSource
-from ...actors import Inbox
 from ...topology import Lineage, Origin, RepeatedAnchor, Segment
 from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 from .lineage import MANY
-from .stamping import Stamps
+
+if TYPE_CHECKING:
+    from ...actors import Inbox
+    from .stamping import Stamps
 
 
 class AckBatch:

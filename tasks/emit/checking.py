@@ -8,11 +8,13 @@ Batches of columns are not checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...transport import UnsendableError, pack_items
-from .emitter import Emitter
-from .out_streams import OutStream
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+    from .out_streams import OutStream
 
 
 def check_rows(emitter: Emitter) -> None:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedAnchor, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
-from .emitter import Emitter
 from .lineage import UNTRACKED, Anchors, joined, lineage_of, mark_done, settle_all
-from .out_streams import OutStream
-from .outbox import Outbox
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+    from .out_streams import OutStream
+    from .outbox import Outbox
 
 
 class TaskCollector:

@@ -24,10 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...acker import IdSource
-from ...metrics import TaskCounters
 from ...topology import (
     ColumnRows,
     Origin,
@@ -41,13 +39,17 @@ from ...topology import (
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
 from .ack_batch import AckBatch, Edges
-from .following import Following
 from .lineage import MANY, UNTRACKED
 from .out_streams import OutStream, OutStreams, Route
-from .outbox import Outlet
 from .spreading import Spreader
-from .stamping import Stamps
-from .watermarks import WatermarkEmitter
+
+if TYPE_CHECKING:
+    from ...acker import IdSource
+    from ...metrics import TaskCounters
+    from .following import Following
+    from .outbox import Outlet
+    from .stamping import Stamps
+    from .watermarks import WatermarkEmitter
 
 Check = Callable[
     [int, OutStream, Sequence[Any], Sequence[Any] | None],

@@ -29,11 +29,11 @@ from ...topology import (
     greatest_of,
 )
 from ...windows import AddResult, StreamClock, TimestampError, bounds_ms, column, readable_row, to_ms
-from .out_streams import OutStream, Split
-from .watermarks import WatermarkEmitter
 
 if TYPE_CHECKING:
     from .emitter import EmitBuffer
+    from .out_streams import OutStream, Split
+    from .watermarks import WatermarkEmitter
 
 Values = Callable[[Any], Sequence[Any]]
 

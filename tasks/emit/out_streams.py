@@ -6,7 +6,7 @@ Items are rows as they are sent: on a stream of one field, the value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import (
     ColumnRows,
@@ -21,8 +21,10 @@ from ...topology import (
     column_rows,
     split_columns,
 )
-from .outbox import Outbox, Outlet, Outlets
-from .waiting import Group
+
+if TYPE_CHECKING:
+    from .outbox import Outbox, Outlet, Outlets
+    from .waiting import Group
 
 Deal = Callable[
     [Sequence[Any], Sequence[Any] | None, Callable[[int], int]],

@@ -15,16 +15,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Tree, shared_root, single_root
-from ...actors import Inbox
 from ...topology import DEFAULT_STREAM, ColumnRows, Row, is_batch
 from .collectors import TaskCollector
 from .emitter import EmitBuffer, Emitter
 from .lineage import UNTRACKED
-from .out_streams import OutStream
-from .outbox import Outbox
+
+if TYPE_CHECKING:
+    from ...actors import Inbox
+    from .out_streams import OutStream
+    from .outbox import Outbox
 
 
 class SpoutTaskCollector(TaskCollector):

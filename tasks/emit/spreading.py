@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from ...topology import ColumnRows, Origin, RepeatedAnchor, Segment, deal_columns, has_identity, pieces_of
 from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
-from .out_streams import OutStream, Route
-from .outbox import Outlet
 from .waiting import Group, WaitingSegment, anchors_of, cut_off
 
 if TYPE_CHECKING:
     from .emitter import Emitter
+    from .out_streams import OutStream, Route
+    from .outbox import Outlet
 
 
 class Spreader:

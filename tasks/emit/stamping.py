@@ -11,8 +11,10 @@ From: Flink, ingestion time. (JStorm takes the time at which the last task emitt
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ...topology import Segment
+if TYPE_CHECKING:
+    from ...topology import Segment
 
 
 class Stamps:

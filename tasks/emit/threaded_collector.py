@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
 from ...windows import to_ms
-from .emitter import Emitter
-from .spout_collector import SpoutTaskCollector
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+    from .spout_collector import SpoutTaskCollector
 
 
 class ThreadedSpoutCollector:

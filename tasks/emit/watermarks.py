@@ -15,12 +15,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...acker import Pending
 from ...topology import EmitError, Origin, Segment
 from ...windows import END_MS, StreamClock
-from .outbox import Outlet, Outlets
+
+if TYPE_CHECKING:
+    from ...acker import Pending
+    from .outbox import Outlet, Outlets
 
 
 class WatermarkEmitter:

@@ -18,11 +18,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...metrics import TimeMetrics
-from ...runtime import Clock
 from ...windows import END_MS, WatermarkTracker
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
 from ..drive import USER_ERRORS, user_error
-from .base import Collectors, Executor, Tools
 from .batch_executor import BatchExecutor
+
+if TYPE_CHECKING:
+    from .base import Collectors, Executor, Tools
 
 
 class ArrowExecutor(BatchExecutor):

@@ -14,13 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import Segment
-from ..emit.collectors import BoltTaskCollector, TaskCollector
-from ..emit.emitter import Emitter
-from ..emit.outbox import Outbox
-from ..hooks import HookCalls
+
+if TYPE_CHECKING:
+    from ..emit.collectors import BoltTaskCollector, TaskCollector
+    from ..emit.emitter import Emitter
+    from ..emit.outbox import Outbox
+    from ..hooks import HookCalls
 
 Fail = Callable[[Segment, int, BaseException], None]
 FailSegment = Callable[[Segment, BaseException | str | None], None]

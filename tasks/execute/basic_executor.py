@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import DEFAULT_STREAM, BasicBolt, ColumnRows, EmitError, Row, Segment, Tuple
 from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import TaskCollector
-from ..emit.emitter import EmitBuffer, Emitter
-from ..emit.out_streams import OutStream
-from ..emit.outbox import Outbox
-from ..hooks import HookCalls
 from .base import Collectors, Executor, Fail, Tools
+
+if TYPE_CHECKING:
+    from ..emit.emitter import EmitBuffer, Emitter
+    from ..emit.out_streams import OutStream
+    from ..emit.outbox import Outbox
+    from ..hooks import HookCalls
 
 
 class BasicExecutor(Executor):

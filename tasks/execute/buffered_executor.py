@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...topology import Segment, Tuple
 from ...windows import END_MS, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
 from ..drive import USER_ERRORS, finish, user_error
-from ..emit.collectors import BoltTaskCollector
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
 from .window_results import LateRows, rows_of
+
+if TYPE_CHECKING:
+    from ...topology import Segment, Tuple
+    from ..emit.collectors import BoltTaskCollector
 
 
 class BufferedExecutor(Executor, WindowDriver):

@@ -14,16 +14,18 @@ Bolts with windows are in windowing.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...topology import Bolt
-from ..emit.collectors import BoltTaskCollector, TaskCollector
 from .arrow_executor import ArrowExecutor
 from .base import Collectors, Executor, Tools
 from .basic_executor import BasicExecutor
 from .batch_executor import BatchExecutor
 from .function_executor import FunctionExecutor
 from .rich_executor import RichExecutor
+
+if TYPE_CHECKING:
+    from ..emit.collectors import BoltTaskCollector, TaskCollector
 
 EXECUTORS: Final[tuple[type[Executor], ...]] = (
     ArrowExecutor,

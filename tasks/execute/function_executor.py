@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, starmap
 from operator import length_hint
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
-from ..emit.emitter import Emitter
 from ..emit.lineage import MANY
-from ..emit.outbox import Outbox
 from ..hints import YIELD_EACH
 from .base import Collectors, Executor, Fail, Tools
 from .basic_executor import BasicExecutor, BasicTaskCollector
+
+if TYPE_CHECKING:
+    from ..emit.emitter import Emitter
+    from ..emit.outbox import Outbox
 
 RESULTS_CHUNK: Final = 4096
 """A generator's results are taken this many at a time; each chunk is sent, and waits for capacity."""

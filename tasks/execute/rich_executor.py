@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, finish, user_error
-from ..hooks import HookCalls
 from .base import Collectors, Executor, RowFailedError, Tools
+
+if TYPE_CHECKING:
+    from ..hooks import HookCalls
 
 
 class RichExecutor(Executor):

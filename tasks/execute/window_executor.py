@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...topology import Fields, Segment
 from ...windows import AddResult, Fired, TimeSettings, WindowedBolt, all_ms
 from ..drive import USER_ERRORS, user_error
 from ..event_time.driver import TimeTools, WindowDriver
 from .base import Executor, Tools
 from .window_results import LateRows, WindowResults
+
+if TYPE_CHECKING:
+    from ...topology import Fields, Segment
 
 
 class WindowExecutor(Executor, WindowDriver):

@@ -8,13 +8,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
 from ...windows import Fired, LatePolicy, Machine, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
 from ..drive import USER_ERRORS, user_error
-from ..emit.emitter import Emitter
 from ..emit.lineage import UNTRACKED
+
+if TYPE_CHECKING:
+    from ..emit.emitter import Emitter
 
 
 class WindowResults:

@@ -11,16 +11,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...topology import Config, TaskSpec
 from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, WindowBolt, WindowedBolt
-from ..emit.collectors import BoltTaskCollector
-from ..environment import Environment
 from ..event_time.driver import EventTimeDriver, PassThroughDriver, TimeTools
-from .base import Tools
 from .buffered_executor import BufferedExecutor
 from .window_executor import WindowExecutor
+
+if TYPE_CHECKING:
+    from ...topology import Config, TaskSpec
+    from ..emit.collectors import BoltTaskCollector
+    from ..environment import Environment
+    from .base import Tools
 
 _PLAIN = WindowBolt()
 """The settings of a bolt that only passes watermarks on."""

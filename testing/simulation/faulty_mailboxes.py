@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...acker import Acks, Init, Verdicts
-from ...actors import Gate, Inbox, Mailbox, MailboxClosedError, ParkedSender, ReaderState
 from ...topology import Plan, Segment
 
 if TYPE_CHECKING:
+    from ...actors import Gate, Inbox, Mailbox, MailboxClosedError, ParkedSender, ReaderState
     from .process import Process
 
 

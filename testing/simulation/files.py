@@ -6,12 +6,15 @@ The first test that fails is written, in its shortest form if it is shrunk; if n
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .diagram import diagram_of, mermaid
 from .svg import svg
-from .world import World
+
+if TYPE_CHECKING:
+    from .world import World
 
 
 class OutputFiles:

@@ -17,13 +17,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .faults import FLEET_KINDS, Fault, FaultScript, kinds_of
 from .fleet_operator import FleetOperator
-from .process import Main, Process
 from .process_faults import draw_machine
 from .run import FAULTS_S, WARM_UP_S
-from .world import World
+
+if TYPE_CHECKING:
+    from .process import Main, Process
+    from .world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .faults import Fault
-from .process import Process
 from .process_faults import LastingFaults, apply_fault, heal, trace_fault
 
 if TYPE_CHECKING:
+    from .faults import Fault
+    from .process import Process
     from .world import World
 
 

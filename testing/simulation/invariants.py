@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...acker import AckerActor
-from ...cluster import RunningTopology
+
+if TYPE_CHECKING:
+    from ...cluster import RunningTopology
 
 _PACKAGE: Final = f"{Path(__file__).parents[2]}{os.sep}"
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 from ...transport import NetworkError
 from .connection import SimConnection, wake
-from .switch import Path, Switch
 
 if TYPE_CHECKING:
     from ...transport import Connection
     from .incarnation import Incarnation
+    from .switch import Path, Switch
 
 CONNECT_TIMEOUT_S: Final = (1.0, 30.0)
 """How long `connect` waits for a cut path, before it times out."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ...cluster import RunningTopology, TopologyFailedError, TopologyKilledError
 from ...topology import ACKER_COMPONENT
-from .bolt_errors import BoltErrors
-from .faults import Fault
 from .process_faults import LastingFaults, apply_fault, heal, trace_fault
 
 if TYPE_CHECKING:
+    from .bolt_errors import BoltErrors
+    from .faults import Fault
     from .topology_process import TopologyProcess
 
 

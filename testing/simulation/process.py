@@ -21,14 +21,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ..waiting import describe
-from .chance import SeededRng
-from .disk import SimStore
 from .incarnation import Incarnation
 from .loop import ProcessClock, SimLoop
-from .network import SimNetwork
 from .processor import Processor
 
 if TYPE_CHECKING:
+    from .chance import SeededRng
+    from .disk import SimStore
+    from .network import SimNetwork
     from .world import World
 
 Main = Callable[["Process"], Coroutine[Any, Any, None]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .faults import Fault
-from .process import Process
-
 if TYPE_CHECKING:
+    from .faults import Fault
+    from .process import Process
     from .world import World
 
 

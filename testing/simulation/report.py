@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .faults import Fault
-from .trace import Trace
+if TYPE_CHECKING:
+    from .faults import Fault
+    from .trace import Trace
 
 LAST_EVENTS: Final = 40
 

@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from .session import SeededRun, SimulationSession
 from .shrink import Subset, shrink
+
+if TYPE_CHECKING:
+    from .session import SeededRun, SimulationSession
 
 RERUN: Final = "aiostorm-rerun"
 _NOTE: Final = "(while it is shrunk)"

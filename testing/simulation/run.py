@@ -17,9 +17,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ...cluster import RunningTopology
 from ...topology import Config, Fields, Topology
 from .bolt_errors import BoltErrors
 from .endpoints import Sink, Source, replaced
@@ -28,7 +27,10 @@ from .faults import Fault, FaultScript, kinds_of
 from .invariants import remains, unacked
 from .process import ProcessDiedError
 from .topology_process import TopologyProcess
-from .world import World
+
+if TYPE_CHECKING:
+    from ...cluster import RunningTopology
+    from .world import World
 
 WARM_UP_S: Final = 2.0
 FAULTS_S: Final = 60.0

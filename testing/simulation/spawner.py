@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import Child, ChildLine, SpawnError, check_stdin
-from .incarnation import Incarnation
 from .process import Process
+
+if TYPE_CHECKING:
+    from .incarnation import Incarnation
 
 START_S: Final = 0.2
 """The longest time that a process needs to start."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape  # writes only: nothing is parsed
 
-from .diagram import Diagram, DiagramStep
+if TYPE_CHECKING:
+    from .diagram import Diagram, DiagramStep
 
 COLUMN: Final = 190
 ROW: Final = 30

@@ -24,13 +24,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..fields import Fields
-from ..streams import StreamId
-from ..tuples import Row
 from .shares import Share, share_out
 
 if TYPE_CHECKING:
     import random
+
+    from ..fields import Fields
+    from ..streams import StreamId
+    from ..tuples import Row
 
 ROUTING_CACHE_KEYS = 65_536
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..columns import is_batch
 from ..errors import EmitError
 from ..identity import part_of
-from ..streams import StreamId
-from ..tuples import Row
 from .base import Grouping, GroupingContext
 from .shares import Share, share_out
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
 
 
 class CustomGrouping(Grouping):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EmitError
-from ..tuples import Row
 from .base import Grouping
-from .shares import Share
+
+if TYPE_CHECKING:
+    from ..tuples import Row
+    from .shares import Share
 
 
 class DirectGrouping(Grouping):

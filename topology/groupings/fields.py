@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..columns import RepeatedAnchor
-from ..tuples import Row
 from .keyed import KeyedGrouping
 from .shares import DealtMarks, Share, share_each
+
+if TYPE_CHECKING:
+    from ..tuples import Row
 
 
 class FieldsGrouping(KeyedGrouping):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..streams import StreamId
-from ..tuples import Row
 from .base import Grouping, GroupingContext
-from .shares import Share
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
+    from .shares import Share
 
 
 class GlobalGrouping(Grouping):

@@ -6,12 +6,15 @@ Key ranges are Flink's key groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..keys import stable_hash
-from ..streams import StreamId
-from ..tuples import Row
-from .base import GroupingContext
 from .fields import FieldsGrouping
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
+    from .base import GroupingContext
 
 
 class KeyRanges:

@@ -16,14 +16,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UnhashableKeyError
 from ..keys import value_hash
-from ..streams import StreamId
-from ..tuples import Row
 from .base import Grouping, GroupingContext
 from .key_memory import KeyMemory
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
 
 
 class KeyedGrouping(Grouping):

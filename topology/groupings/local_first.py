@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..streams import StreamId
-from ..tuples import Row
-from .base import GroupingContext
-from .shares import Share
 from .shuffle import ShuffleGrouping
 from .spreading import FreeCapacity, Rest, Spreading
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
+    from .base import GroupingContext
+    from .shares import Share
 
 
 class LocalFirstGrouping(Spreading):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..streams import StreamId
-from .base import GroupingContext
 from .shuffle import ShuffleGrouping
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from .base import GroupingContext
 
 
 class LocalOrShuffleGrouping(ShuffleGrouping):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..tuples import Row
 from .shares import Share, share_each
 from .spreading import FreeCapacity, Rest, Spreading
+
+if TYPE_CHECKING:
+    from ..tuples import Row
 
 
 class NoneGrouping(Spreading):

@@ -7,15 +7,17 @@ distinct (Storm 1 may draw the same twice, Storm 2 does not).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..columns import ColumnRows
-from ..streams import StreamId
-from ..tuples import Row
-from .base import GroupingContext
 from .keyed import KeyedGrouping
 from .shares import Share, share_each
 from .spreading import UNLIMITED, ColumnDeal, FreeCapacity, Rest, Spreading
+
+if TYPE_CHECKING:
+    from ..streams import StreamId
+    from ..tuples import Row
+    from .base import GroupingContext
 
 
 class PartialKeyGrouping(KeyedGrouping, Spreading):

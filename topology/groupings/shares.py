@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from ..tuples import Row
+if TYPE_CHECKING:
+    from ..tuples import Row
 
 Share = tuple[int, Sequence[Any], Sequence[Any] | None]
 """A target task, its rows (or bare values), and the anchors that belong to them (None: untracked)."""

@@ -25,15 +25,16 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..streams import StreamId
-from ..tuples import Row
-from .base import GroupingContext
 from .pieces import ShareParts, piece_size
 from .shares import Share, share_each
 from .spreading import FreeCapacity, Rest, Spreading
 
 if TYPE_CHECKING:
     from random import Random
+
+    from ..streams import StreamId
+    from ..tuples import Row
+    from .base import GroupingContext
 
 _ORDERS = 64
 _FEW = 32

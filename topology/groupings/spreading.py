@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .base import Grouping
-from .shares import Share
 
 if TYPE_CHECKING:
     from ..columns import ColumnChoices, ColumnRows
+    from .shares import Share
 
 ColumnDeal = tuple[list[tuple[int, Any]], "ColumnChoices | None"]
 """A RecordBatch for each target that gets rows, and the rows that wait."""

@@ -22,20 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ...actors import Mailbox
-from ...topology import Origin
 from ..codec.messages import MessageCodec, MessageCodecs
 from ..codec.payloads import PayloadKind
 from ..codec.values import unpack_value
 from ..errors import ProtocolError
-from ..link.send_queue import SendQueue
-from ..link.sequence import PeerStarted
 from .credit import split_capacity
 from .peer_channel import PeerChannel, RemoteTask
 from .receive_buffer import ReceiveBuffer
 from .segments import unpack_segments
+
+if TYPE_CHECKING:
+    from ...actors import Mailbox
+    from ...topology import Origin
+    from ..link.send_queue import SendQueue
+    from ..link.sequence import PeerStarted
 
 
 class PeerRouter(Protocol):

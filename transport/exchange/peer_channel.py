@@ -17,18 +17,20 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Gate
-from ..codec.messages import MessageCodec, MessageCodecs
 from ..codec.payloads import PayloadKind, pack_payload
 from ..codec.values import pack_value
 from ..errors import ProtocolError
-from ..link.send_queue import SendQueue
 from .credit import split_capacity
-from .receive_buffer import ReceiveBuffer
 from .remote_mailbox import RemoteMailbox
 from .segments import segments_body
+
+if TYPE_CHECKING:
+    from ..codec.messages import MessageCodec, MessageCodecs
+    from ..link.send_queue import SendQueue
+    from .receive_buffer import ReceiveBuffer
 
 TASK_BYTES: Final = 48 * 1024
 """A payload of messages is complete at this size; the last message may exceed it."""

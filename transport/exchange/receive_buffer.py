@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...actors import Mailbox, MailboxClosedError
 from ...topology import ColumnRows, Segment
 from ..errors import ProtocolError
 from .credit import ReceiverCredit
+
+if TYPE_CHECKING:
+    from ...actors import Mailbox, MailboxClosedError
 
 
 class ReceiveBuffer:

@@ -17,13 +17,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...actors import MailboxClosedError, ParkedSender, ReaderState
 from ..codec.payloads import PayloadKind, pack_payload
-from ..link.send_queue import SendQueue
 from .credit import SenderCredit
 from .segments import pack_segment, segments_body, split_items
+
+if TYPE_CHECKING:
+    from ..link.send_queue import SendQueue
 
 FRAME_BYTES: Final = 48 * 1024
 """A frame of segments is complete at this size."""

@@ -14,10 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from ..errors import NetworkError
 from ..net.network import Connection
-from .timings import LinkContext
+
+if TYPE_CHECKING:
+    from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 

@@ -26,14 +26,17 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import ConnectionLostError, LinkClosedError, LinkSupersededError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.network import Connection
 from .connector import Connector, Dial
 from .sequence import LinkSequence, PeerStarted
 from .silence import SilenceCheck
-from .timings import LinkContext
+
+if TYPE_CHECKING:
+    from ..net.network import Connection
+    from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 

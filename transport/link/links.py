@@ -22,17 +22,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import NetworkError
 from ..net.limited_warnings import LimitedWarnings
-from ..net.network import Connection, Listener, Network
 from .link import Link, LinkSetup
 from .pending_connections import PendingConnections
-from .send_queue import PayloadSource
 from .sequence import LinkSequence, PeerStarted, SequenceLimits
 from .timings import LinkContext, LinkTimings
+
+if TYPE_CHECKING:
+    from ..net.network import Connection, Listener, Network
+    from .send_queue import PayloadSource
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 

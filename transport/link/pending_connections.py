@@ -16,13 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import ConnectionLostError, NetworkError, ProtocolError
 from ..net.authentication import check_identity
-from ..net.network import Connection
 from .headers import LinkFrame, LinkHello, LinkPulse, decode
-from .timings import LinkContext
+
+if TYPE_CHECKING:
+    from ..net.network import Connection
+    from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 

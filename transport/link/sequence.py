@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import FrameTooLargeError, ProtocolError
 from ..net.network import MAX_FRAME_BYTES
@@ -55,7 +55,9 @@ from .headers import (
 )
 from .parts import Lane, PartAssembler, PayloadPart, PayloadSplitter
 from .send_buffer import SendBuffer
-from .send_queue import PayloadSource
+
+if TYPE_CHECKING:
+    from .send_queue import PayloadSource
 
 MAX_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - DATA.size
 """The largest payload that a link takes."""

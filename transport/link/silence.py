@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from ..errors import ConnectionLostError
-from ..net.network import Connection
-from .sequence import LinkSequence
-from .timings import LinkContext
+
+if TYPE_CHECKING:
+    from ..net.network import Connection
+    from .sequence import LinkSequence
+    from .timings import LinkContext
 
 _log = logging.getLogger(__name__)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...runtime import LIVENESS, Clock
-from ..net.limited_warnings import LimitedWarnings
+
+if TYPE_CHECKING:
+    from ..net.limited_warnings import LimitedWarnings
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,15 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import LoopClock
 from .admission import Admission, AdmissionLimits
-from .bound_sockets import BoundSocket
 from .limited_warnings import LimitedWarnings
 from .network import Connection
+
+if TYPE_CHECKING:
+    from .bound_sockets import BoundSocket
 
 UNIX_PEER: Final = "unix"
 """The address of all peers that connect over a unix socket."""

@@ -19,14 +19,16 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from ...runtime import Clock, LoopClock, Rng, SystemRng
 from ..errors import AuthenticationError, ConnectionLostError
 from .authentication import NONCE_BYTES, REFUSED, Acceptor, Claim, Dialler, Identity
-from .credentials import Credentials
 from .limited_warnings import LimitedWarnings
-from .network import Connection, Listener, Network
+
+if TYPE_CHECKING:
+    from .credentials import Credentials
+    from .network import Connection, Listener, Network
 
 
 @runtime_checkable

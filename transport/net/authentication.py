@@ -30,10 +30,12 @@ import hmac
 import re
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import AuthenticationError, ProtocolError
-from .credentials import Credentials
+
+if TYPE_CHECKING:
+    from .credentials import Credentials
 
 AUTHENTICATION_VERSION: Final = 2
 

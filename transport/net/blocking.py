@@ -17,7 +17,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ...runtime import Rng, SystemRng
 from ..errors import (
@@ -32,8 +32,10 @@ from .addresses import TcpAddress, check_dialled, parse_address
 from .authentication import NONCE_BYTES, REFUSED, Claim, Dialler, Identity
 from .blocking_frames import Framing, StreamFrames, WebSocketFrames
 from .network import MAX_FRAME_BYTES
-from .security import Security
 from .tls import binding_of, roles_in
+
+if TYPE_CHECKING:
+    from .security import Security
 
 _READ_BYTES: Final = 256 * 1024
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ...runtime import Rng
 from ..errors import NetworkError, ProtocolError
 from .admission import PATH
 from .network import MAX_FRAME_BYTES
 from .stream_frames import LENGTH, PREFACE, preface_problem
+
+if TYPE_CHECKING:
+    from ...runtime import Rng
 
 _MAX_ANSWER_BYTES: Final = 8 * 1024
 _MAGIC: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

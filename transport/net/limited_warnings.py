@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ...runtime import Clock
+if TYPE_CHECKING:
+    from ...runtime import Clock
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -26,9 +26,11 @@ from .addresses import Address, TcpAddress, check_exposure, is_loopback
 from .admission import AdmissionLimits, refusal
 from .bound_sockets import bound_tcp
 from .masking import ClientFrames
-from .security import Security
 from .websocket_connection import MAX_MESSAGE_BYTES, Tap, WebSocketConnection
 from .write_buffer import CLOSE_S
+
+if TYPE_CHECKING:
+    from .security import Security
 
 _log = logging.getLogger(__name__)
 

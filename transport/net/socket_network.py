@@ -15,17 +15,17 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from .accepting import Accept, SocketListener
 from .addresses import UnixAddress, parse_address
 from .admission import AdmissionLimits
 from .authenticated import AuthenticatedNetwork
 from .authentication import Identity
-from .network import Network
 from .security import Security
-from .stream_connection import StreamConnection
 from .unix_network import UnixNetwork
 
 if TYPE_CHECKING:
+    from .accepting import Accept, SocketListener
+    from .network import Network
+    from .stream_connection import StreamConnection
     from .websocket_connection import WebSocketConnection
     from .websockets import WebSocketNetwork
 

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ..errors import ConnectionLostError, FrameTooLargeError
-from .authentication import Identity
 from .network import MAX_FRAME_BYTES
 from .stream_frames import HTTP_REFUSAL, HTTP_REQUEST, LENGTH, PREFACE, FrameBuffer
 from .write_buffer import WriteBuffer
+
+if TYPE_CHECKING:
+    from .authentication import Identity
 
 MAX_QUEUED_BYTES: Final = 512 * 1024
 """What may have arrived and not been received, before reading stops."""

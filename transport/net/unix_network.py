@@ -16,16 +16,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..errors import NetworkError
 from .accepting import UNIX_PEER, Accept, IncomingPeer, Listeners, SocketListener
 from .addresses import UnixAddress, parse_address
 from .admission import AdmissionLimits
 from .bound_sockets import bound_unix
-from .security import Security
 from .stream_connection import StreamConnection, StreamOwner
 from .write_buffer import CLOSE_S
+
+if TYPE_CHECKING:
+    from .security import Security
 
 _log = logging.getLogger(__name__)
 

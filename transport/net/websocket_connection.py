@@ -20,15 +20,17 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import aiohttp
 
 from ..errors import ConnectionLostError, FrameTooLargeError
-from .authentication import Identity
 from .network import MAX_FRAME_BYTES
 from .security import certified_roles
 from .write_buffer import WriteBuffer
+
+if TYPE_CHECKING:
+    from .authentication import Identity
 
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES + 1
 """For aiohttp, which takes the first size that is too large."""

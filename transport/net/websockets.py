@@ -21,20 +21,22 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import aiohttp
 import aiohttp.abc
 
 from ..errors import NetworkError
-from .accepting import SocketListener
 from .addresses import TcpAddress, check_dialled, parse_address
 from .admission import PATH, AdmissionLimits
 from .listening import IncomingConnections
-from .network import Connection
 from .security import Security, dialled_binding
 from .websocket_connection import MAX_MESSAGE_BYTES, Tap, WebSocketConnection
 from .write_buffer import CLOSE_S
+
+if TYPE_CHECKING:
+    from .accepting import SocketListener
+    from .network import Connection
 
 _MAX_FIELD_BYTES: Final = 1024
 

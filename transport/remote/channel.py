@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import DeathWatch, Ref
-from ...runtime import AiostormError
 from .flow_control import SenderFlow
 from .notes import TELL, ask_note, note
+
+if TYPE_CHECKING:
+    from ...runtime import AiostormError
 
 
 class _IgnoreTermination:

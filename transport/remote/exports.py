@@ -13,11 +13,14 @@ From: Erlang's registered names and pids; capabilities.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ...actors import DeathWatch, MailboxClosedError, Ref, Terminated
-from ...runtime import Rng
 from ..errors import NotHereError
 from .notes import MAX_NAME_BYTES
+
+if TYPE_CHECKING:
+    from ...runtime import Rng
 
 
 class NoSuchActorError(MailboxClosedError):

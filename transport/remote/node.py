@@ -28,22 +28,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from ...actors import ActorSystem, Ref
 from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, unpack_all
 from ..errors import PeerLostError, ProtocolError
-from ..link.link import Link
 from ..link.links import Links
 from ..link.send_queue import SendQueue
-from ..link.sequence import PeerStarted, SequenceLimits
-from ..link.timings import LinkTimings
-from ..net.network import Network
 from .exports import NoSuchActorError
 from .peer import NodeContext, RemotePeer
 from .ref import RemoteRef
 from .values import RefCodec
+
+if TYPE_CHECKING:
+    from ...actors import ActorSystem, Ref
+    from ..link.link import Link
+    from ..link.sequence import PeerStarted, SequenceLimits
+    from ..link.timings import LinkTimings
+    from ..net.network import Network
 
 _log = logging.getLogger(__name__)
 

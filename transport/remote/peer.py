@@ -26,13 +26,11 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...actors import ActorSystem, AskFailedError, DeadLetter, MailboxClosedError, Question, Ref, Terminated
-from ...runtime import AiostormError, Rng
 from ..codec.payloads import PayloadKind, pack_payload
 from ..errors import PeerLostError, ProtocolError, RemoteFailureError, UnsendableError
-from ..link.send_queue import SendQueue
 from .channel import Channel
 from .exports import Exports, NoSuchActorError
 from .inlet import Inlet
@@ -57,6 +55,10 @@ from .notes import (
     reason_of,
     taken_note,
 )
+
+if TYPE_CHECKING:
+    from ...runtime import AiostormError, Rng
+    from ..link.send_queue import SendQueue
 
 _log = logging.getLogger(__name__)
 

@@ -17,12 +17,14 @@ From: Erlang (`{Name, Node}` and pids), Pekko's ActorSelection and ActorRef.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...actors import DeathWatch, Inbox, MailboxClosedError, Ref, time_out
 from ..errors import NotHereError, PeerLostError
 from .channel import IGNORE_TERMINATION, Channel
-from .peer import NodeContext, RemotePeer
+
+if TYPE_CHECKING:
+    from .peer import NodeContext, RemotePeer
 
 _FROM_SYSTEM: Any = object()
 

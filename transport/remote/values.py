@@ -11,13 +11,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ...actors import Ref
 from ..codec.values import pack_message, unpack_message
 from ..errors import UnreadableError
 from .notes import key_of, pack_key
 from .ref import DeadRef, PeerTable, RemoteRef
+
+if TYPE_CHECKING:
+    from ...actors import Ref
 
 
 class Refs(PeerTable, Protocol):

@@ -18,18 +18,20 @@ From: Storm, JoinBolt. The clauses are in clauses.py, the joining is in hash.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
 from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
 from ..assigners import Session, whole
 from ..bolts import BufferedWindowBolt, Windows
 from ..errors import WindowError
-from ..kept_rows import WindowRows
-from ..keywords import SharedSettings
-from ..values import Value
 from ..window import is_nan
 from .clauses import Joins, Names
 from .hash import MAX_JOINED, HashJoin, JoinKind
+
+if TYPE_CHECKING:
+    from ..kept_rows import WindowRows
+    from ..keywords import SharedSettings
+    from ..values import Value
 
 AT_ONCE: Final = 1_000
 """This many rows of a window are emitted before the bolt waits for its receivers."""
