@@ -27,7 +27,6 @@ from typing import Any, Final, Protocol
 
 import msgpack
 
-from ...actors import Ref
 from ..errors import UnreadableError, UnsendableError
 from ..net.network import MAX_FRAME_BYTES
 from . import extensions as ext
@@ -73,11 +72,11 @@ def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Any:
 class RefTable(Protocol):
     """Encodes refs of actors: the node that sends or receives them."""
 
-    def encode_ref(self, ref: Ref) -> bytes:
-        """Encode a ref."""
+    def encode_ref(self, value: object) -> bytes | None:
+        """Encode a ref; None: the value is no ref."""
         ...
 
-    def decode_ref(self, data: bytes) -> Ref:
+    def decode_ref(self, data: bytes) -> object:
         """Decode a ref, which works in this process. ValueError or UnreadableError."""
         ...
 
@@ -305,8 +304,8 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
     member = encode_enum(value) if hasattr(kind, "__members__") else None
     if member is not None:
         return msgpack.ExtType(ext.ENUM, member)
-    if isinstance(value, Ref) and _refs is not None:
-        return msgpack.ExtType(ext.REF, _refs.encode_ref(value))
+    if _refs is not None and (ref := _refs.encode_ref(value)) is not None:
+        return msgpack.ExtType(ext.REF, ref)
     return _walk_foreign(value, kind)
 
 

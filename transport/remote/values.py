@@ -11,15 +11,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from ...actors import Ref
 from ..codec.values import pack_message, unpack_message
 from ..errors import UnreadableError
 from .notes import key_of, pack_key
 from .ref import DeadRef, PeerTable, RemoteRef
-
-if TYPE_CHECKING:
-    from ...actors import Ref
 
 
 class Refs(PeerTable, Protocol):
@@ -43,11 +41,13 @@ class RefCodec:
     def unpack(self, data: memoryview) -> Any:
         return unpack_message(data, self)
 
-    def encode_ref(self, ref: Ref) -> bytes:
-        if isinstance(ref, RemoteRef):
-            node, key = ref.node, ref.key
+    def encode_ref(self, value: object) -> bytes | None:
+        if isinstance(value, RemoteRef):
+            node, key = value.node, value.key
+        elif isinstance(value, Ref):
+            node, key = self._refs.name, self._refs.context.exports.number_of(value)
         else:
-            node, key = self._refs.name, self._refs.context.exports.number_of(ref)
+            return None
         name = node.encode()
         return b"%c%b%b" % (len(name), name, pack_key(key))
 
