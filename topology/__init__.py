@@ -1,18 +1,6 @@
 """The parts of a topology, checked and frozen; nothing here runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
-from .columns import (
-    ColumnChoices,
-    ColumnRows,
-    RepeatedAnchor,
-    batch_of,
-    column_rows,
-    deal_columns,
-    greatest_of,
-    has_batches,
-    is_batch,
-    split_columns,
-)
 from .completion import Completion
 from .components import (
     AckValueSpout,
@@ -60,7 +48,6 @@ from .groupings import (
     share_each,
     share_out,
 )
-from .identity import has_identity, metadata_of, part_of, pieces_of, with_identity_of
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
@@ -75,13 +62,28 @@ from .tuples import (
     SYSTEM_COMPONENT,
     TICK_STREAM,
     WATERMARK_STREAM,
+    ColumnChoices,
+    ColumnRows,
     Lineage,
     Origin,
+    RepeatedAnchor,
     Row,
     Segment,
     TimedItems,
     Tuple,
     TupleBatch,
+    batch_of,
+    column_rows,
+    deal_columns,
+    greatest_of,
+    has_batches,
+    has_identity,
+    is_batch,
+    metadata_of,
+    part_of,
+    pieces_of,
+    split_columns,
+    with_identity_of,
 )
 
 __all__ = [

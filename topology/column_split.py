@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
 
-from .columns import ColumnRows
 from .errors import ColumnsError, EmitError
-from .identity import part_of
+from .tuples import ColumnRows, part_of
 
 if TYPE_CHECKING:
     from .tuples import Origin

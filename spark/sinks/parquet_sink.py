@@ -3,8 +3,8 @@
     a batch with identity ─▶ its file, named by chunk, part and contents ─▶ acked      again: the name is there ─▶ acked
     rows without ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ a file of its own ─▶ all of them acked
 
-1. Exactly once for rows with an identity (topology/identity.py): a replay, in whichever task and however often, finds
-   its file. This requires that a replayed chunk has the same rows: the bolts before the sink must not depend on time,
+1. Exactly once for rows with an identity (topology/tuples/identity.py): a replay, in whichever task and however often,
+   finds its file. This requires that a replayed chunk has the same rows: the bolts before the sink must not depend on time,
    on chance or on other chunks.
 2. At least once for other rows: a row that is replayed is in two files.
 3. Readers never find half a file: each is written under another name, synced, and renamed (parquet_store.py).

@@ -3,8 +3,8 @@
     batches ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ without the chunks that the table has ─▶ one append ─▶ acked
                                                              └ column _aiostorm_chunk, read once: TableLedger
 
-1. Exactly once for rows with an identity (topology/identity.py) if an append is atomic: Iceberg, Delta, and files
-   without partitions (an append is one file, which is renamed). The table has a column for the identity.
+1. Exactly once for rows with an identity (topology/tuples/identity.py) if an append is atomic: Iceberg, Delta, and
+   files without partitions (an append is one file, which is renamed). The table has a column for the identity.
 2. At least once for other rows, and for tables that were made without that column.
 3. One task, since tasks do not know which chunks another task has just written.
 4. Spark is called in a thread. A session that has died is made anew by the next append; failed rows are appended again.

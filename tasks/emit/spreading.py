@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...topology import ColumnRows, Origin, RepeatedAnchor, Segment, deal_columns, has_identity, pieces_of
-from ...transport import WHOLE_BYTES, UnsendableError
+from ...transport.codec import UnsendableError
+from ...transport.exchange import WHOLE_BYTES
 from ..drive import USER_ERRORS, user_error
 from .waiting import Group, WaitingSegment, anchors_of, cut_off
 

@@ -16,7 +16,7 @@ async def test_a_tuple_in_one_process(tmp_path: Path, bolts: int, most: int) -> 
     found = list(walks(str(tmp_path)))
     assert len(found) == MESSAGES
     walk = shortest(found)
-    assert walk.functions["topology/tuples.py Tuple.__init__"] == bolts, "a bolt receives it once"
+    assert walk.functions["topology/tuples/tuples.py Tuple.__init__"] == bolts, "a bolt receives it once"
     assert (walk.frames, walk.calls <= most) == (0, True), walk.calls
     assert walk.files <= 20, sorted({function.partition(" ")[0] for function in walk.functions})
 

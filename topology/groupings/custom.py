@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..columns import is_batch
 from ..errors import EmitError
-from ..identity import part_of
+from ..tuples import is_batch, part_of
 from .base import Grouping, GroupingContext
 from .shares import Share, share_out
 

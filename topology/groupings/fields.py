@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..columns import RepeatedAnchor
+from ..tuples import RepeatedAnchor
 from .keyed import KeyedGrouping
 from .shares import DealtMarks, Share, share_each
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from .base import Grouping
 
 if TYPE_CHECKING:
-    from ..columns import ColumnChoices, ColumnRows
+    from ..tuples import ColumnChoices, ColumnRows
     from .shares import Share
 
 ColumnDeal = tuple[list[tuple[int, Any]], "ColumnChoices | None"]

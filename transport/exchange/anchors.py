@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...topology import Lineage, RepeatedAnchor, Segment
+from ...topology.tuples import Lineage, RepeatedAnchor, Segment
 from ..codec.numbers import pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small
 from ..errors import UnreadableError
 

@@ -35,7 +35,7 @@ from .segments import unpack_segments
 
 if TYPE_CHECKING:
     from ...actors import Mailbox
-    from ...topology import Origin
+    from ...topology.tuples import Origin
     from ..link.send_queue import SendQueue
     from ..link.sequence import PeerStarted
 

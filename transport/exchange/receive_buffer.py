@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...topology import ColumnRows, Segment
+from ...topology.tuples import ColumnRows, Segment
 from ..errors import ProtocolError
 from .credit import ReceiverCredit
 

@@ -25,7 +25,7 @@ from typing import Any, Final, overload
 
 import msgpack
 
-from ...topology import ColumnRows, Origin, Segment, TimedItems, has_identity, part_of
+from ...topology.tuples import ColumnRows, Origin, Segment, TimedItems, has_identity, part_of
 from ..codec import extensions as ext
 from ..codec.payloads import PAYLOAD_HEADER_BYTES
 from ..codec.scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
@@ -55,7 +55,7 @@ MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYT
 """The largest row with its anchors, alone in its segment and payload."""
 
 WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
-"""How much of a chunk (topology/identity.py), in Arrow's memory, is sent in one piece; with its schema it fits."""
+"""How much of a chunk with identity, in Arrow's memory, is sent in one piece; with its schema it fits."""
 
 MAX_TASK: Final = 2**31 - 1
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from aiostorm.topology.columns import has_batches, is_batch
+from aiostorm.topology.tuples.columns import has_batches, is_batch
 from aiostorm.transport import UnsendableError, pack_value
 from aiostorm.transport.codec.sizes import size_of
 

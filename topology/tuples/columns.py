@@ -19,11 +19,11 @@ from importlib import import_module
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from .errors import ColumnsError
+from ..errors import ColumnsError
 from .identity import metadata_of, with_identity_of
 
 if TYPE_CHECKING:
-    from .groupings import Grouping, Spreading
+    from ..groupings import Grouping, Spreading
     from .tuples import Origin
 
 
@@ -188,7 +188,7 @@ def greatest_of(batch: Any, field: str) -> Any:
 def _arrow() -> Any:
     """The part of the implementation that needs pyarrow and NumPy."""
     try:
-        return import_module(".column_split", __package__)
+        return import_module("..column_split", __package__)
     except ImportError as error:
         raise ColumnsError(
             f'columns need pyarrow and NumPy ({error}): install them with pip install "aiostorm[arrow]"'

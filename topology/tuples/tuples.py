@@ -23,7 +23,7 @@ from .columns import ColumnRows, RepeatedAnchor
 from .identity import NO_METADATA
 
 if TYPE_CHECKING:
-    from .fields import Fields
+    from ..fields import Fields
 
 Row = tuple[Any, ...]
 """The values of one tuple."""
