@@ -4,13 +4,15 @@ Everything that differs between two runs is reached through this package, so a s
 
 clock.py            the current time             store.py            the interface to storage that survives a crash
 rng.py              random numbers               directory_store.py  a store in a directory
-loops.py            uvloop or asyncio            spawner.py          the interface to child processes
-stall.py            detects a blocked loop       warm_pool.py        processes that were started beforehand
-forking.py          ends forked children         parent_watch.py     a child ends with its parent
-files.py            whole files, durable folders
+loops.py            uvloop or asyncio            files.py            whole files, durable folders
+stall.py            detects a blocked loop       forking.py          ends forked children
+processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 setting_order.py    which setting must not exceed which
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
@@ -19,13 +21,22 @@ from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
-from .parent_watch import die_with_parent
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
-from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .stall import Stall, StallWatch, is_ours, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
-from .warm_pool import WarmPool
+
+if TYPE_CHECKING:
+    from .processes import (
+        MAX_STDIN_BYTES,
+        Child,
+        ChildLine,
+        PythonSpawner,
+        Spawner,
+        WarmPool,
+        check_stdin,
+        die_with_parent,
+    )
 
 __all__ = [
     "LIVENESS",
@@ -66,3 +77,10 @@ __all__ = [
     "watch_stalls",
     "write_file",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of child processes, imported when they are first used: most programs start none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".processes", __name__), name)

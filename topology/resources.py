@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .config_keys import nearest
 from .errors import ResourceError
-from .streams import NAME, NAME_RULE
+from .names import NAME, NAME_RULE
 
 if TYPE_CHECKING:
     from .config import Config

@@ -11,20 +11,13 @@ Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. Here a declaration is d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .fields import Fields
+from .names import STREAM_NAME, STREAM_RULE
 from .tuples import DEFAULT_STREAM
-
-NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-NAME_RULE = "1 to 128 letters, digits, '_', '.' or '-'"
-
-STREAM_NAME = re.compile(r"[A-Za-z0-9_.$@#%&*+=~^|!?<>,;()\[\]{}-]{1,128}")
-STREAM_RULE = "1 to 128 characters of ASCII, without blanks, quotes, ':', '/' or '\\'"
-"""As in Storm, where a stream may be called `$late`."""
 
 DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error", "attempts")
 """The fields of `DEAD_LETTER_STREAM`."""

@@ -17,8 +17,9 @@ from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
+from .names import NAME, NAME_RULE
 from .retention import lossy_windows
-from .streams import DEAD_LETTER_FIELDS, NAME, NAME_RULE, StreamDecl, StreamId, read_outputs
+from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
 from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM

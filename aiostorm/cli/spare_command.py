@@ -16,7 +16,7 @@ MAX_ARGUMENTS_BYTES: Final = 64 * 1024
 @click.option("--websockets", is_flag=True, help="The worker will connect over TCP.")
 def spare(websockets: bool) -> None:
     """Wait for the arguments of a worker (see runtime.WarmPool). All modules of a worker are imported before."""
-    from ..runtime import die_with_parent
+    from ..runtime.processes import die_with_parent
 
     die_with_parent()
     import json

@@ -77,7 +77,7 @@ def worker(
     **security: Any,
 ) -> None:
     """Run a worker."""
-    from ..runtime import die_with_parent
+    from ..runtime.processes import die_with_parent
 
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):

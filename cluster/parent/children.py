@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...actors import ActorSystem
-    from ...runtime import Child, Spawner
+    from ...runtime.processes import Child, Spawner
     from ..messages import WorkerJoined
 
 log = logging.getLogger("aiostorm.cluster")

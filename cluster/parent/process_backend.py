@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ...runtime import ChildLine, PythonSpawner, Spawner, WarmPool
+from ...runtime.processes import ChildLine, PythonSpawner, Spawner, WarmPool
 from ...transport import Credentials, Network, Node, Security, TlsFiles, open_network
 from ..messages import PARENT, WORKER
 from ..stale_files import own_name, remove, sweep

@@ -19,7 +19,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ...actors import AskFailedError, AskTimeoutError
-from ...runtime import AiostormError, Child, SpawnError
+from ...runtime import AiostormError, SpawnError
 from ...transport import PeerLostError
 from ..errors import WorkerError
 from ..messages import (
@@ -45,6 +45,7 @@ from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase,
 from .worker_process import WorkerEvents, WorkerProcess
 
 if TYPE_CHECKING:
+    from ...runtime.processes import Child
     from .assignment import Deployment
     from .start_order import StartOrder
     from .worker_registry import WorkerRegistry

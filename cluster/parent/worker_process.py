@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ...runtime import Child
+    from ...runtime.processes import Child
     from ..messages import StatusReport, TaskGaveUp, WorkerJoined
 
 

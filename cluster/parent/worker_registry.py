@@ -31,7 +31,7 @@ from ..worker.log import WorkerLog
 from .children import LocalChildren, RemoteWorkers
 
 if TYPE_CHECKING:
-    from ...runtime import Child, ChildLine, Spawner
+    from ...runtime.processes import Child, ChildLine, Spawner
 
 log = logging.getLogger("aiostorm.cluster")
 

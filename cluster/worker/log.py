@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
-    from ...runtime import ChildLine
+    from ...runtime.processes import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 

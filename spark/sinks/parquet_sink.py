@@ -4,8 +4,8 @@
     rows without ─▶ buffer ─▶ max_rows, max_bytes, or flush_s ─▶ a file of its own ─▶ all of them acked
 
 1. Exactly once for rows with an identity (topology/tuples/identity.py): a replay, in whichever task and however often,
-   finds its file. This requires that a replayed chunk has the same rows: the bolts before the sink must not depend on time,
-   on chance or on other chunks.
+   finds its file. This requires that a replayed chunk has the same rows: the bolts before the sink must not depend on
+   time, on chance or on other chunks.
 2. At least once for other rows: a row that is replayed is in two files.
 3. Readers never find half a file: each is written under another name, synced, and renamed (parquet_store.py).
 4. While the store cannot be written, rows are held, which also stops the source. Rows that can never be written

@@ -26,10 +26,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...cluster import DRIVER, PARENT, ProcessBackend
-from ...runtime import LIVENESS, Child, ChildLine, Spawner, write_file
+from ...runtime import LIVENESS, write_file
 from ...transport import Credentials, Network, Node, Security
 from ..resources import is_local
 from .driver_worker import DriverWorkerSpawner
@@ -39,6 +39,9 @@ from .launch_spec import ANY_HOST, LaunchSpec
 from .slot import version
 from .slot_session import SlotSession
 from .spawner import SlotSpawner
+
+if TYPE_CHECKING:
+    from ...runtime.processes import Child, ChildLine, Spawner
 
 START_LIMIT_S: Final = LIVENESS.slot_start_timeout_s
 """The time from the request of a worker to its first message: a core must be free, Python must start."""

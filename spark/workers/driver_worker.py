@@ -21,7 +21,7 @@ from ...cluster import PARENT, WORKER, WorkerOptions, work
 from ...transport import Node, Security, open_network
 
 if TYPE_CHECKING:
-    from ...runtime import Child
+    from ...runtime.processes import Child
 
 log = logging.getLogger("aiostorm.worker")
 

@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Actor, ActorSystem, Ref
 from ...cluster import WORKER, plain_line
-from ...runtime import LIVENESS, AiostormError, Child, ChildLine, PythonSpawner
+from ...runtime import LIVENESS, AiostormError
+from ...runtime.processes import Child, ChildLine, PythonSpawner
 from .launch_spec import ANY_HOST, LaunchSpec
 
 if TYPE_CHECKING:  # their import takes a second: the worker is started first

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Actor
-from ...runtime import LIVENESS, AiostormError, Child, ChildLine
+from ...runtime import LIVENESS, AiostormError
+from ...runtime.processes import Child, ChildLine
 from .launch_spec import LaunchSpec
 from .messages import SLOT, SLOTS, SlotEnded, SlotKill, SlotLines, SlotReady, register
 

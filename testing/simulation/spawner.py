@@ -18,7 +18,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ...runtime import Child, ChildLine, SpawnError, check_stdin
+from ...runtime import SpawnError
+from ...runtime.processes import Child, ChildLine, check_stdin
 from .process import Process
 
 if TYPE_CHECKING:

@@ -163,8 +163,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/directory_store.py",
         "runtime/files.py",
         "runtime/forking.py",  # a forked child ends
-        "runtime/parent_watch.py",
-        "runtime/spawner.py",
+        "runtime/processes/parent_watch.py",
+        "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
         "cluster/stale_files.py",  # which processes are no more
@@ -180,7 +180,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         *PROGRAMS,
     ),
     "subprocess": (
-        "runtime/spawner.py",
+        "runtime/processes/spawner.py",
         "spark/jvm_guard.py",  # outlives this process, to end a JVM that hangs
         "spark/java.py",  # asks a Java for its version
     ),
@@ -189,10 +189,10 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "multiprocessing": (),
     "concurrent.futures.ProcessPoolExecutor": (),
     "pty": (),
-    "ctypes": ("runtime/parent_watch.py",),  # prctl: Python does not give it
+    "ctypes": ("runtime/processes/parent_watch.py",),  # prctl: Python does not give it
     "signal": (
-        "runtime/parent_watch.py",
-        "runtime/spawner.py",
+        "runtime/processes/parent_watch.py",
+        "runtime/processes/spawner.py",
         "aiostorm/cli/signals.py",  # Ctrl-C
         "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
     ),
@@ -201,7 +201,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/connect.py",  # a call that hangs while it connects: a timer closes its client
         "spark/batch/source.py",  # opened by the first task, in a thread
         "spark/batch/push_server.py",  # closed while a thread waits for a connection
-        "runtime/parent_watch.py",  # waits for the parent's end, whatever the loop does
+        "runtime/processes/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
         "cluster/worker/heartbeat.py",  # says that the process lives, while the loop is stuck
         "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's
@@ -266,7 +266,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "transport/net/unix_network.py",
         ),
     ),
-    "a process": (("subprocess_exec", "subprocess_shell"), ("runtime/spawner.py",)),
+    "a process": (("subprocess_exec", "subprocess_shell"), ("runtime/processes/spawner.py",)),
     "the disk": (
         (
             "hardlink_to",

@@ -96,7 +96,10 @@ GOOD = [
     ("runtime/clock.py", "import time\ntime.time()\nloop.time()"),
     ("runtime/rng.py", "import os\nos.urandom(8)"),
     ("runtime/directory_store.py", "import os, fcntl\nos.open(path, 0)\nopen(path)"),
-    ("runtime/spawner.py", "import os, subprocess\nloop.subprocess_exec(f, subprocess.PIPE)\nos.killpg(1, 9)"),
+    (
+        "runtime/processes/spawner.py",
+        "import os, subprocess\nloop.subprocess_exec(f, subprocess.PIPE)\nos.killpg(1, 9)",
+    ),
     ("testing/virtual_loop.py", "import selectors\nself.loop.time()"),
     ("aiostorm/cli/run.py", "import os\nfrom pathlib import Path\nPath(a).read_text()\nos.getcwd()\nloop.time()"),
     ("topology/config_layers.py", "from pathlib import Path\nPath(a).read_text()"),

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.runtime import ChildLine, PythonSpawner, SpawnError, die_with_parent
-from aiostorm.runtime.parent_watch import PARENT_WATCH
-from aiostorm.runtime.spawner import MAX_STDIN_BYTES, Lines
+from aiostorm.runtime import SpawnError
+from aiostorm.runtime.processes import ChildLine, PythonSpawner, die_with_parent
+from aiostorm.runtime.processes.parent_watch import PARENT_WATCH
+from aiostorm.runtime.processes.spawner import MAX_STDIN_BYTES, Lines
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals and process groups")
 PATIENCE_S = 30
@@ -298,7 +299,7 @@ FAMILY = (
     CALL
     + """
 import asyncio, ctypes, os, sys, threading
-from aiostorm.runtime import PythonSpawner, die_with_parent
+from aiostorm.runtime.processes import PythonSpawner, die_with_parent
 
 def child(port, how):
     assert die_with_parent()
@@ -353,7 +354,7 @@ async def test_a_child_lives_on_when_the_thread_that_started_it_ends(nursery: Nu
         CALL
         + """
 import asyncio, sys, threading
-from aiostorm.runtime import PythonSpawner, die_with_parent
+from aiostorm.runtime.processes import PythonSpawner, die_with_parent
 _, port, role = sys.argv
 if role == "child":
     die_with_parent()

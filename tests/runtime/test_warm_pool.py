@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.runtime import PythonSpawner, WarmPool
+from aiostorm.runtime.processes import PythonSpawner, WarmPool
 
 from .test_spawner import PATIENCE_S, POSIX, Nursery
 
 SPARE = """
     import json, sys
-    from aiostorm.runtime import die_with_parent
+    from aiostorm.runtime.processes import die_with_parent
 
     die_with_parent()
     if sys.argv[1:] == ["spare"]:
@@ -38,7 +38,7 @@ async def _spare_there(warm_pool: WarmPool) -> None:
 @pytest.mark.sockets
 async def test_a_spare_takes_the_place_of_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("aiostorm.runtime.warm_pool.AFTER_S", 0.05)
+    monkeypatch.setattr("aiostorm.runtime.processes.warm_pool.AFTER_S", 0.05)
     nursery = Nursery(tmp_path)
     processes = nursery.spawner(SPARE)
     assert isinstance(processes, PythonSpawner)

@@ -10,7 +10,7 @@ from typing import Self
 from aiostorm import Topology
 from aiostorm.cluster import WorkerOptions, work
 from aiostorm.cluster.worker.importing import import_target
-from aiostorm.runtime import ChildLine, Spawner
+from aiostorm.runtime.processes import ChildLine, Spawner
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
 from aiostorm.transport import Network, Node

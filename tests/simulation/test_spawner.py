@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aiostorm.runtime import Child, ChildLine, SpawnError
+from aiostorm.runtime import SpawnError
+from aiostorm.runtime.processes import Child, ChildLine
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner

@@ -14,7 +14,7 @@ from aiostorm.cluster import Heartbeat, MarkedFormatter, MarkedStream, PipeHeart
 from aiostorm.cluster.parent.process_backend import ProcessBackend
 from aiostorm.cluster.worker import heartbeat as heartbeat
 from aiostorm.cluster.worker.log import HEARTBEAT_MARKER, WorkerLog
-from aiostorm.runtime import ChildLine
+from aiostorm.runtime.processes import ChildLine
 
 
 def shown(text: str, caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:

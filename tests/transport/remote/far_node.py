@@ -11,7 +11,7 @@ import signal
 from typing import Any
 
 from aiostorm.actors import Actor, ActorSystem, Ref
-from aiostorm.runtime import die_with_parent
+from aiostorm.runtime.processes import die_with_parent
 from aiostorm.transport import Node, WebSocketNetwork
 
 

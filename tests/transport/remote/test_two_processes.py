@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from aiostorm.actors import Actor, ActorSystem, Ref
-from aiostorm.runtime import Child, ChildLine, PythonSpawner
+from aiostorm.runtime.processes import Child, ChildLine, PythonSpawner
 from aiostorm.transport import LinkTimings, Node, PeerLostError, WebSocketNetwork
 
 from .nodes import Watcher

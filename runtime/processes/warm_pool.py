@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from .errors import SpawnError
+from ..errors import SpawnError
 from .spawner import Child, PythonSpawner, WaitingChild, check_stdin
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Literal, Protocol, cast
 
-from .errors import SpawnError
+from ..errors import SpawnError
 from .parent_watch import ParentWatch
 
 MAX_LINE_BYTES: Final = 8 * 1024
