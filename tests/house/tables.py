@@ -33,6 +33,8 @@ MACHINES: Final = (
     "spark/workers/launch_spec.py",
     "spark/resources.py",
     "spark/sinks/table_ledger.py",
+    "state/errors.py",
+    "state/keyed.py",
     "tasks/emit/detached.py",
     "tasks/emit/emitter.py",
     "tasks/emit/lineage.py",
