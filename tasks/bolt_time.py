@@ -71,8 +71,8 @@ class BoltTime:
         assert keeper is not None  # noqa: S101 - for the type checker: a bolt with windows has one
         task, before = self._task, self.driver
         executor = window_executor(component, tools, collector, task.env, task.task, task.config, keeper)
-        self.driver = executor
-        if before is not None and before.held and not before.buffered:
+        self.driver = executor.driver
+        if before is not None and before.held and not before.keeps_rows:
             task.counters.dropped_windows += before.held
             log.warning(
                 "%s was restarted: what %s held is lost with the instance that failed",
@@ -170,7 +170,7 @@ class BoltTime:
         if driver is None or not driver.held or self._has_dropped:
             return
         held, self._has_dropped = driver.held, True
-        if driver.buffered:
+        if driver.keeps_rows:
             counters.dropped_tuples += held
             log.warning(
                 "%s ended with %s in windows that have not fired: they are not acked", name, _count(held, "tuple")

@@ -5,14 +5,14 @@ lost the watermarks it received requests them again. Watermarks are sent by ../e
 rows by ../emit/following.py.
 """
 
-from .driver import EventTimeDriver, PassThroughDriver, TimeTools, WindowDriver
+from .driver import EventTimeDriver, OpenWindows, TimeTools, WindowOutput
 from .time_messages import TIME_MESSAGES, WatermarkRequest
 
 __all__ = [
     "TIME_MESSAGES",
     "EventTimeDriver",
-    "PassThroughDriver",
+    "OpenWindows",
     "TimeTools",
     "WatermarkRequest",
-    "WindowDriver",
+    "WindowOutput",
 ]

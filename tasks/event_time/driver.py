@@ -14,17 +14,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...metrics import TimeMetrics
-from ...windows import END_MS, WatermarkTracker
+from ...windows import END_MS, Time, WatermarkTracker
 
 if TYPE_CHECKING:
     from ...runtime import Clock
+    from ...windows import EarlyWindows, Machine, WindowBolt
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +42,37 @@ class TimeTools:
     sent: Callable[[], int]
 
 
-class EventTimeDriver(ABC):
-    """The driver of one bolt task."""
+class EventTimeDriver:
+    """The event time of one instance of a bolt.
 
-    firing = False
-    """Is there something to fire? Then `fire` is called before anything else is done."""
-    buffered = False
-    """Does it hold tuples, which stay open until they are in no window? They are replayed after a failure."""
-    by_clock = False
-    """Do windows fire by the clock of this task?"""
+    `windows`: None: the bolt has none, and the driver only sends the least watermark of its inputs downstream.
+    `firing`: are windows due? Then `fire` is called before anything else is done.
+    """
 
-    def __init__(self, tools: TimeTools) -> None:
+    __slots__ = (
+        "_again_ms",
+        "_changes",
+        "_passed_on",
+        "_sent_at_pass",
+        "_time",
+        "firing",
+        "keeper",
+        "windows",
+    )
+
+    def __init__(self, tools: TimeTools, windows: OpenWindows | None = None) -> None:
         self.keeper = tools.keeper
+        self.windows = windows
+        self.firing = False
         self._time = tools
-        self._clock = tools.clock
         self._passed_on: int | None = None  # the last watermark that this instance sent
         self._changes = -1
         self._again_ms = 0.0
         self._sent_at_pass = 0
+        if windows is not None and not windows.by_clock and tools.keeper.watermark is not None:
+            windows.machine.advance(tools.keeper.watermark)  # what was fired before does not fire again
+
+    # -- what arrives ------------------------------------------------------------------------------------------------
 
     def on_watermark(self, task: int, watermark_ms: int) -> None:
         """The watermark of an input task."""
@@ -68,51 +81,42 @@ class EventTimeDriver(ABC):
             self._passed_on = None  # rows have come after the end: a spout was restarted
         self.advance_watermark()
 
-    @abstractmethod
-    def advance_watermark(self) -> None:
-        """After rows, a watermark or an wakeup: find how far time is, and what is due."""
-
-    @property
-    def unsettled(self) -> bool:
-        """May there be anything to settle? Read after every turn, however short."""
-        return self.by_clock or self.keeper.changes != self._changes or self.now_ms() >= self._again_ms
-
-    def unsettle(self) -> None:
-        """All that was due has fired: there may be a watermark to send."""
-        self._changes = -1
-
-    def settled(self) -> int | None:
-        """It has settled. In how many milliseconds to settle again without input; None: never."""
-        if self.firing:  # it settles after the turns that fire
-            return None
-        wait_ms = self.wakeup_ms()
-        self._changes = self.keeper.changes
-        self._again_ms = inf if wait_ms is None else self.now_ms() + wait_ms
-        return wait_ms
-
-    async def fire(self, most: int) -> None:
-        """Fire some of what is due, about `most` rows."""
-        raise NotImplementedError(f"{type(self).__name__} has nothing to fire")
-
-    def wakeup_ms(self) -> int | None:
-        at_ms = self.keeper.next_ms
-        return None if at_ms is None else max(1, at_ms - self.now_ms())
-
-    def now_ms(self) -> int:
-        """Milliseconds on a clock that does not jump, and stands still while this task could not read its inputs."""
-        return int(self._clock.monotonic() * 1000) - self.keeper.skipped_ms
+    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any]) -> None:
+        """Rows have come, with readable timestamps."""
+        self.keeper.observe(task, timestamps, rows, self.now_ms())
 
     def skip(self, time_ms: int) -> None:
         """For this long the task could not read its inputs: none of them was idle, but what they sent waits."""
         self.keeper.skipped_ms += max(0, time_ms)
 
-    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any]) -> None:
-        """Rows have come, with readable timestamps."""
-        self.keeper.observe(task, timestamps, rows, self.now_ms())
+    # -- what is due -------------------------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Read the clock."""
-        self.keeper.tick(self.now_ms())
+    def advance_watermark(self) -> None:
+        """After rows, a watermark or a wakeup: find how far time is, and what is due."""
+        now_ms, windows = self.now_ms(), self.windows
+        self.keeper.tick(now_ms)
+        if windows is None:
+            self.pass_on(self.keeper.watermark)
+        elif not self.firing:  # what is due is fired first: those windows end at or before the watermark
+            self.firing = windows.advance(self.keeper)
+            if not self.firing:
+                self.pass_on(windows.passed_ms(self.keeper))
+                self.firing = windows.show_early(now_ms)
+
+    def fire_counted(self) -> None:
+        """Windows by count are due with the rows that were added."""
+        assert self.windows is not None  # noqa: S101 - for the type checker
+        self.windows.take_counted()
+        self.firing = True
+
+    async def fire(self, most: int) -> None:
+        """Emit some of what is due, about `most` rows."""
+        assert self.windows is not None  # noqa: S101 - for the type checker
+        if self.windows.machine.work():
+            return  # with many keys, sorting them takes several turns
+        self.firing = await self.windows.emit(most)
+        if not self.firing:
+            self._changes = -1  # there may be a watermark to send
 
     def pass_on(self, watermark_ms: int | None) -> None:
         """Send a watermark downstream, if it is new."""
@@ -127,10 +131,46 @@ class EventTimeDriver(ABC):
             self._passed_on, self._sent_at_pass = watermark_ms, time.sent()
             time.send(watermark_ms)
 
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def unsettled(self) -> bool:
+        """May there be anything to settle? Read after every turn, however short."""
+        windows = self.windows
+        return (
+            self.keeper.changes != self._changes
+            or (windows is not None and windows.unsettled)
+            or self.now_ms() >= self._again_ms
+        )
+
+    def settled(self) -> int | None:
+        """It has settled. In how many milliseconds to settle again without input; None: never."""
+        if self.firing:  # it settles after the turns that fire
+            return None
+        keeper, windows, now_ms = self.keeper, self.windows, self.now_ms()
+        at_ms = keeper.next_ms
+        wait_ms = None if at_ms is None else max(1, at_ms - now_ms)
+        if windows is not None and (windows_ms := windows.wait_ms(now_ms)) is not None:
+            wait_ms = windows_ms if wait_ms is None else min(wait_ms, windows_ms)
+        self._changes = keeper.changes
+        self._again_ms = inf if wait_ms is None else now_ms + wait_ms
+        return wait_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds on a clock that does not jump, and stands still while this task could not read its inputs."""
+        return int(self._time.clock.monotonic() * 1000) - self.keeper.skipped_ms
+
+    # -- for people --------------------------------------------------------------------------------------------------
+
     @property
     def held(self) -> int:
         """Open windows, one for each key, or rows that are kept: what is lost with this instance."""
-        return 0
+        return 0 if self.windows is None else self.windows.output.held
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Does it hold tuples, which stay open until they are in no window? They are replayed after a failure."""
+        return self.windows is not None and self.windows.output.keeps_rows
 
     def metrics(self) -> TimeMetrics:
         """The metrics as of now."""
@@ -141,54 +181,128 @@ class EventTimeDriver(ABC):
         return TimeMetrics(
             live=self.held,
             watermark_ms=watermark,
-            lag_ms=None if watermark is None else int(self._clock.now() * 1000) - watermark,
+            lag_ms=None if watermark is None else int(self._time.clock.now() * 1000) - watermark,
             ended=ended,
             inputs=tuple(keeper.by_input().items()),
             idle=tuple(sorted(keeper.idle)),
-            buffered=self.buffered,
+            buffered=self.keeps_rows,
         )
 
 
-class PassThroughDriver(EventTimeDriver):
-    """For a bolt without windows by time: passes on the least of the watermarks that it receives."""
+class WindowOutput(Protocol):
+    """What becomes of windows that have fired. `keeps_rows`: do windows keep their rows, or states?"""
 
-    def advance_watermark(self) -> None:
-        self.look()
-        self.pass_on(self.keeper.watermark)
+    keeps_rows: bool
+
+    @property
+    def held(self) -> int:
+        """How many rows, or states, are lost with this instance."""
+        ...
+
+    async def emit_due(self, due: Iterator[Any], most: int) -> bool:
+        """Emit the results of windows, about `most` rows. False: of all that were due."""
+        ...
 
 
-class WindowDriver(EventTimeDriver):
-    """For a bolt with windows: the watermark they fire by, and the one to send when they have fired."""
+class OpenWindows:
+    """The windows of one instance of a bolt: which of them are due, and the results that were not emitted yet.
 
-    bolt: Any  # a WindowBolt
-    _wall_ms = 0
+    `early`: those that also show results before they end. `by_clock`: do they fire by the clock of this task? Their
+    time is the wall clock at its furthest so far: rows do not become late because the clock was set back.
+    """
 
-    def goes_by(self, next_ms: int | None) -> int | None:
-        """The watermark that windows fire by; None: there is none. `next_ms`: where the next of them fires."""
-        watermark = self.keeper.watermark
+    __slots__ = (
+        "_by_ingestion",
+        "_clock",
+        "_due",
+        "_early",
+        "_fire_when_idle",
+        "_fires_after_ms",
+        "_wall_ms",
+        "by_clock",
+        "machine",
+        "output",
+    )
+
+    def __init__(
+        self,
+        bolt: WindowBolt,
+        machine: Machine[Any],
+        output: WindowOutput,
+        clock: Clock,
+        early: EarlyWindows | None = None,
+    ) -> None:
+        self.machine = machine
+        self.output = output
+        self.by_clock = not bolt.by_count and bolt.time is Time.PROCESSING
+        self._by_ingestion = not bolt.by_count and bolt.time is Time.INGESTION
+        self._fire_when_idle = bolt.fire_when_idle
+        self._fires_after_ms = bolt.fires_after_ms
+        self._clock = clock
+        self._early = early
+        self._due: Iterator[Any] = iter(())
+        self._wall_ms = 0
+
+    def row_ms(self, ingested_ms: int | None) -> int | None:
+        """The time of rows that arrive now; None: each row has its own."""
+        if self.by_clock:
+            return self._now_ms()
+        return ingested_ms if self._by_ingestion else None
+
+    def advance(self, keeper: WatermarkTracker) -> bool:
+        """Take the windows that are due at the present watermark. Are there any?"""
+        next_ms, watermark = self.machine.next_fire_ms, keeper.watermark
         if self.by_clock and (watermark is None or watermark < END_MS):
-            return self.wall_ms()
-        if next_ms is not None and self.bolt.fire_when_idle and self.keeper.all_idle:
-            return next_ms if watermark is None else max(next_ms, watermark)
-        return watermark
+            watermark = self._now_ms()
+        elif next_ms is not None and self._fire_when_idle and keeper.all_idle:
+            watermark = next_ms if watermark is None else max(next_ms, watermark)
+        if watermark is None:
+            return False
+        # At the end of time also rows are released that no window has contained.
+        releases = watermark == END_MS and self.output.keeps_rows and self.output.held > 0
+        self._due = self.machine.advance(watermark)
+        return releases or (next_ms is not None and next_ms <= watermark)
 
-    def wait_for(self, next_ms: int | None) -> int | None:
-        """In how many milliseconds to settle again, if the next window fires at this watermark."""
-        known = [] if (keeper_ms := EventTimeDriver.wakeup_ms(self)) is None else [keeper_ms]
-        if self.by_clock and next_ms is not None:
-            known.append(max(1, next_ms - self.wall_ms()))
+    def show_early(self, now_ms: int) -> bool:
+        """Take the early results that are due, when windows that have ended have been emitted. Are there any?"""
+        shown = None if self._early is None else self._early.show(now_ms)
+        if shown is None:
+            return False
+        self._due = shown
+        return True
+
+    def take_counted(self) -> None:
+        """Take the windows by count that are due."""
+        self._due = self.machine.fire()
+
+    async def emit(self, most: int) -> bool:
+        """Emit the results of what is due, about `most` rows. False: all were emitted."""
+        return await self.output.emit_due(self._due, most)
+
+    def passed_ms(self, keeper: WatermarkTracker) -> int | None:
+        """All windows that are due have fired: the watermark to send downstream."""
+        watermark = keeper.watermark
+        if watermark is None:
+            return None
+        if self._fire_when_idle and not self.by_clock and self.machine.watermark is not None:
+            watermark = max(watermark, self.machine.watermark)
+        # A window that ends after that may still fire.
+        return watermark if watermark >= END_MS else watermark - self._fires_after_ms
+
+    @property
+    def unsettled(self) -> bool:
+        """May a row have opened a window that the clock ends, or early results be due, without a change of time?"""
+        return self.by_clock or (self._early is not None and self._early.needs_timer)
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """In how many milliseconds the clock makes something due; None: nothing waits for the clock."""
+        known: list[int] = []
+        if self.by_clock and (next_ms := self.machine.next_fire_ms) is not None:
+            known.append(max(1, next_ms - self._now_ms()))
+        if self._early is not None and (shown_ms := self._early.next_ms(now_ms)) is not None:
+            known.append(max(1, shown_ms - now_ms))
         return min(known, default=None)
 
-    def all_have_fired(self, passed_ms: int | None) -> None:
-        """All windows that are due have fired: pass the watermark on. `passed_ms`: how far windows have been taken."""
-        watermark = self.keeper.watermark
-        if self.bolt.fire_when_idle and passed_ms is not None and not self.by_clock:
-            watermark = passed_ms if watermark is None else max(passed_ms, watermark)
-        if watermark is not None and watermark < END_MS:
-            watermark -= self.bolt.fires_after_ms  # a window that ends after that may still fire
-        self.pass_on(watermark)
-
-    def wall_ms(self) -> int:
-        """The wall clock, at its furthest so far: rows do not become late because the clock was set back."""
+    def _now_ms(self) -> int:
         self._wall_ms = max(self._wall_ms, int(self._clock.now() * 1000))
         return self._wall_ms

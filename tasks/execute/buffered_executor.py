@@ -12,22 +12,24 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...windows import END_MS, BufferedWindowBolt, TimeSettings, WindowRows, all_ms
+from ...windows import all_ms
 from ..drive import USER_ERRORS, finish, user_error
-from ..event_time.driver import TimeTools, WindowDriver
-from .base import Executor, Tools
+from ..event_time.driver import EventTimeDriver, OpenWindows
+from .base import Executor
 from .window_results import LateRows, rows_of
 
 if TYPE_CHECKING:
     from ...topology import Segment, Tuple
+    from ...windows import BufferedMachine, BufferedWindowBolt, TimeSettings, WindowRows
     from ..emit.collectors import BoltTaskCollector
+    from ..event_time.driver import TimeTools
+    from .base import Tools
 
 
-class BufferedExecutor(Executor, WindowDriver):
-    """Runs a BufferedWindowBolt."""
+class BufferedExecutor(Executor):
+    """Runs a BufferedWindowBolt. `driver`: of the event time that its windows fire by."""
 
     hold_open = True
-    buffered = True
 
     def __init__(
         self,
@@ -37,37 +39,24 @@ class BufferedExecutor(Executor, WindowDriver):
         collector: BoltTaskCollector,
         time: TimeTools,
     ) -> None:
-        WindowDriver.__init__(self, time)
-        self.bolt = bolt
-        self._tools = tools
+        machine = bolt.machine(settings)
         self._collector = collector
         self._hooks = tools.hooks
-        self.machine = bolt.machine(settings)
+        self._machine = machine
         self._reader = bolt.reader()
-        self._late = LateRows(bolt, tools.emitter, self.machine)
-        self._counts = bolt.by_count
-        self.by_clock = bolt.time.value == "processing"
-        self._born = bolt.time.value == "ingestion"
-        self._due: Iterator[WindowRows] = iter(())
-        if not (self._counts or self.by_clock) and self.keeper.watermark is not None:
-            self.machine.advance(self.keeper.watermark)  # what was fired before does not fire again
-        self._spoilt: dict[int, BaseException] = {}
-
-    @property
-    def held(self) -> int:
-        """How many rows this instance holds."""
-        return self.machine.rows
-
-    # -- rows --------------------------------------------------------------------------------------------------------
+        self._late = LateRows(bolt, tools.emitter, machine)
+        calls = WindowCalls(bolt, machine, tools, collector, self._late.arity)
+        self._windows = OpenWindows(bolt, machine, calls, time.clock)
+        self.driver = EventTimeDriver(time, self._windows)
+        self._by_count = bolt.by_count
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
-        machine, collector = self.machine, self._collector
+        collector = self._collector
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
-        at_ms = segment.ingested_ms if self._born else self.wall_ms() if self.by_clock else None
-        rows = self._reader.read(segment, start, stop, at_ms)
+        rows = self._reader.read(segment, start, stop, self._windows.row_ms(segment.ingested_ms))
         for offset, error in rows.failed:
             collector.fail(segment.tuple_at(offset), error)
-        taken = machine.add_rows(rows)
+        taken = self._machine.add_rows(rows)
         for at, error in taken.failed:
             collector.fail(rows.values[at], error)
         for at in taken.late:
@@ -78,13 +67,13 @@ class BufferedExecutor(Executor, WindowDriver):
                 collector.fail(tup, user_error(raised))
             else:
                 collector.ack(tup)
-        if self._counts:
-            self._due, self.firing = machine.fire(), True
-        elif not self.by_clock:
+        if self._by_count:
+            self.driver.fire_counted()
+        elif not self._windows.by_clock:
             failed = {at for at, _ in taken.failed}
             kept = [at for at in range(len(rows.values)) if at not in failed]
             times = all_ms([rows.timestamps[at] for at in kept])
-            self.observe(segment.origin.task, times, [rows.values[at] for at in kept])
+            self.driver.observe(segment.origin.task, times, [rows.values[at] for at in kept])
         if self._hooks is not None:
             used_s = (self._hooks.begin() - begun_s) / max(1, stop - start)
             for offset in range(start, stop):
@@ -94,53 +83,55 @@ class BufferedExecutor(Executor, WindowDriver):
     async def tick(self, segment: Segment) -> None:
         """Without effect: windows have a clock of their own."""
 
-    # -- time --------------------------------------------------------------------------------------------------------
 
-    def advance_watermark(self) -> None:
-        machine = self.machine
-        self.look()
-        if self.firing:  # fire first what is due: those windows end at or before the watermark
-            return
-        if self._counts:
-            if self.keeper.watermark == END_MS and machine.rows:
-                self._due, self.firing = machine.advance(END_MS), True
-            else:
-                self.all_have_fired(None)
-            return
-        next_ms = machine.next_fire_ms
-        watermark = self.goes_by(next_ms)
-        if watermark is None:
-            return
-        due = machine.advance(watermark)
-        if (next_ms is not None and next_ms <= watermark) or (watermark == END_MS and machine.rows):
-            self._due, self.firing = due, True
-        else:
-            self.all_have_fired(machine.watermark)
+class WindowCalls:
+    """Calls `execute` with each window that has fired, and acks rows after their last window (a WindowOutput).
 
-    async def fire(self, most: int) -> None:
-        if self.machine.work():
-            return  # with many keys, sorting them takes several turns
+    `arity`: of the rows that `execute` returns.
+    """
+
+    __slots__ = ("_arity", "_bolt", "_collector", "_counters", "_machine", "_spoilt", "_suspend")
+
+    keeps_rows = True
+
+    def __init__(
+        self,
+        bolt: BufferedWindowBolt,
+        machine: BufferedMachine,
+        tools: Tools,
+        collector: BoltTaskCollector,
+        arity: int,
+    ) -> None:
+        self._arity = arity
+        self._bolt = bolt
+        self._collector = collector
+        self._counters = tools.emitter.counters
+        self._machine = machine
+        self._suspend = tools.suspend
+        self._spoilt: dict[int, BaseException] = {}  # id of a tuple → the error of one of its windows
+
+    @property
+    def held(self) -> int:
+        return self._machine.rows
+
+    async def emit_due(self, due: Iterator[WindowRows], most: int) -> bool:
         rows = 0
-        for window in islice(self._due, most):
-            self._tools.emitter.counters.fired += 1
+        for window in islice(due, most):
+            self._counters.fired += 1
             await self._execute(window)
             rows += len(window.rows)
             if rows >= most:
-                return
-        self.firing = False
+                return True
         self._release()
-        self.unsettle()
-
-    def wakeup_ms(self) -> int | None:
-        return self.wait_for(self.machine.next_fire_ms)
+        return False
 
     async def _execute(self, window: WindowRows) -> None:
-        anchors = list(window.rows) if self.bolt.anchored else None
+        anchors = list(window.rows) if self._bolt.anchored else None
         try:
-            returned: Any = self.bolt.execute(window)
+            returned: Any = self._bolt.execute(window)
             if returned is not None and not isinstance(returned, tuple | list):
-                returned = await finish(returned, self._tools.suspend) if hasattr(returned, "__await__") else returned
-            for row in rows_of(returned, self._late.arity, f"{type(self.bolt).__name__}.execute"):
+                returned = await finish(returned, self._suspend) if hasattr(returned, "__await__") else returned
+            for row in rows_of(returned, self._arity, f"{type(self._bolt).__name__}.execute"):
                 self._collector.emit(row, anchors)
         except USER_ERRORS as raised:
             error = user_error(raised)
@@ -150,11 +141,10 @@ class BufferedExecutor(Executor, WindowDriver):
                 self._spoilt[id(tup)] = error
 
     def _release(self) -> None:
-        spoilt, collector = self._spoilt, self._collector
         tup: Tuple
-        for tup in self.machine.released():
-            error = spoilt.pop(id(tup), None)
+        for tup in self._machine.released():
+            error = self._spoilt.pop(id(tup), None)
             if error is None:
-                collector.ack(tup)
+                self._collector.ack(tup)
             else:
-                collector.fail(tup, f"one of its windows failed: {error!r}")
+                self._collector.fail(tup, f"one of its windows failed: {error!r}")

@@ -6,8 +6,9 @@ User code and machines return values; rows are made of them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
@@ -16,26 +17,44 @@ from ..drive import USER_ERRORS, user_error
 from ..emit.lineage import UNTRACKED
 
 if TYPE_CHECKING:
+    from ...windows import IncrementalMachine
     from ..emit.emitter import Emitter
 
 
 class WindowResults:
-    """Emits the results of one windowed bolt. `early`: do its windows also show results before they end?"""
+    """Emits the results of one windowed bolt (a WindowOutput)."""
 
-    __slots__ = ("_arity", "_bolt", "_emitter", "_names", "_one_key", "_purge", "_report", "_shows_early")
+    __slots__ = ("_arity", "_bolt", "_emitter", "_machine", "_names", "_one_key", "_purge", "_report", "_shows_early")
+
+    keeps_rows = False
 
     def __init__(
-        self, bolt: WindowedBolt, emitter: Emitter, report: Callable[[BaseException], None], *, early: bool
+        self,
+        bolt: WindowedBolt,
+        machine: IncrementalMachine,
+        emitter: Emitter,
+        report: Callable[[BaseException], None],
     ) -> None:
         default = emitter.streams.get(DEFAULT_STREAM)
         self._arity = 0 if default is None else default.arity
         self._bolt = bolt
+        self._machine = machine
         self._emitter = emitter
         self._report = report
-        self._shows_early = early
+        self._shows_early = machine.early is not None
         self._purge = _with_key(bolt.purge) if bolt.aggregate is None else None
         self._one_key = bolt.key is not None and not isinstance(bolt.key, tuple)
         self._names = () if bolt.aggregate is None else bolt.aggregate.names
+
+    @property
+    def held(self) -> int:
+        return self._machine.states
+
+    async def emit_due(self, due: Iterator[Fired], most: int) -> bool:
+        fired = list(islice(due, most))
+        if fired:
+            self.emit(fired)
+        return len(fired) == most
 
     def emit(self, fired: list[Fired]) -> None:
         """Emit the rows of windows that have fired, anchored to nothing."""

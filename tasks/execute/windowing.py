@@ -2,9 +2,9 @@
 
 | component | driver |
 |---|---|
-| WindowedBolt | WindowExecutor, which is its executor, too |
-| BufferedWindowBolt | BufferedExecutor, likewise |
-| any other, with windows downstream | PassThroughDriver |
+| WindowedBolt | with the windows of its WindowExecutor |
+| BufferedWindowBolt | with the windows of its BufferedExecutor |
+| any other, with windows downstream | without windows: passes watermarks on |
 | any other | none |
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, WindowBolt, WindowedBolt
-from ..event_time.driver import EventTimeDriver, PassThroughDriver, TimeTools
+from ..event_time.driver import EventTimeDriver, TimeTools
 from .buffered_executor import BufferedExecutor
 from .window_executor import WindowExecutor
 
@@ -75,7 +75,7 @@ def pass_through_driver(
     """The driver of a bolt without windows; None: no windows downstream."""
     if keeper is None or not tools.emitter.watermarks.receivers:
         return None
-    return PassThroughDriver(_tools(tools, env, task, keeper))
+    return EventTimeDriver(_tools(tools, env, task, keeper))
 
 
 def _tools(tools: Tools, env: Environment, task: TaskSpec, keeper: WatermarkTracker) -> TimeTools:

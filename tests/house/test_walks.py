@@ -24,6 +24,6 @@ async def test_a_tuple_in_one_process(tmp_path: Path, bolts: int, most: int) -> 
 async def test_a_row_of_a_window(tmp_path: Path) -> None:
     await run_windows(str(tmp_path))
     walk = shortest(window_walks(str(tmp_path)))
-    assert walk.functions["tasks/execute/window_executor.py WindowExecutor.fire"] == 1
+    assert walk.functions["tasks/event_time/driver.py EventTimeDriver.fire"] == 1
     assert walk.calls <= 280, walk.calls
     assert walk.files <= 43, sorted({function.partition(" ")[0] for function in walk.functions})

@@ -230,7 +230,7 @@ class WindowsWorkload(TasksWorkload[Worker]):
                 yield f"{name} holds {time.held}"
         if keeper.next_ms is not None:
             yield f"{name} waits for the clock"
-        machine = getattr(time, "machine", None)
+        machine = None if time.windows is None else time.windows.machine
         if isinstance(machine, Watched) and machine.due:
             yield f"{name} has {len(machine.due)} windows that are due"
         # (Windows by a clock that was put back wait until it is as late again.)
