@@ -33,6 +33,7 @@ MACHINES: Final = (
     "spark/workers/launch_spec.py",
     "spark/resources.py",
     "spark/sinks/table_ledger.py",
+    "state/aligner.py",
     "state/errors.py",
     "state/keyed.py",
     "tasks/emit/detached.py",
