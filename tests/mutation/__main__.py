@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .codes import BROKEN, NOT_SWAPPED, Answer, Order
-from .mutants import Mutant, mutants
+from .mutants import Key, Mutant, mutants
 from .table import paths_of
 from .zygote import Zygote
 
@@ -101,11 +101,11 @@ class Result:
         return self.killed / counted if counted else 1.0
 
 
-def equivalents() -> dict[tuple[str, str, str, str], str]:
+def equivalents() -> dict[Key, str]:
     """Mutants that no test can kill, by their key, with the reasons."""
     table = tomllib.loads(EQUIVALENT.read_text("utf-8"))
     return {
-        (file, entry["function"], entry["before"], entry["after"]): entry["why"]
+        (file, entry["function"], entry["before"], entry["after"], entry.get("occurrence", 0)): entry["why"]
         for file, entries in table.items()
         for entry in entries
     }
@@ -139,7 +139,7 @@ class Runner:
 class Module:
     """The mutants of one module, and which of them are tested."""
 
-    def __init__(self, file: str, options: argparse.Namespace, known: Collection[tuple[str, str, str, str]]) -> None:
+    def __init__(self, file: str, options: argparse.Namespace, known: Collection[Key]) -> None:
         self.source = Path(file).read_text("utf-8")
         found = mutants(file, self.source)
         to_test = [mutant for mutant in found if mutant.key not in known]
@@ -281,7 +281,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.list:
         for file in given.modules:
             for mutant in mutants(file, Path(file).read_text("utf-8")):
-                print(f"{file}:{mutant.line} {mutant.function}\n  - {mutant.before}\n  + {mutant.after}")
+                nth = f" occurrence {mutant.occurrence}" if mutant.occurrence else ""
+                print(f"{file}:{mutant.line} {mutant.function}{nth}\n  - {mutant.before}\n  + {mutant.after}")
         return 0
     code, done = 0, []
     try:

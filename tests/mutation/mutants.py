@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 COMPARED: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]]] = {
@@ -55,9 +56,16 @@ TEXTS: Final = ("__repr__", "__str__")
 """Functions that only make texts."""
 
 
+Key = tuple[str, str, str, str, int]
+"""File, function, the changed lines before and after, occurrence: no two mutants of a module have the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A module with one change. `function` is the innermost function around it, '' if there is none."""
+    """A module with one change. `function` is the innermost function around it, '' if there is none.
+
+    `occurrence` counts the mutants of a function that have the same `before` and `after` (1, 2, …); 0: the only one.
+    """
 
     file: str
     line: int
@@ -65,11 +73,12 @@ class Mutant:
     before: str
     after: str
     source: str
+    occurrence: int = 0
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> Key:
         """What the list of equivalent mutants calls it: it stays the same when other lines are added."""
-        return (self.file, self.function, self.before, self.after)
+        return (self.file, self.function, self.before, self.after, self.occurrence)
 
 
 def mutants(file: str, source: str) -> list[Mutant]:
@@ -81,7 +90,14 @@ def mutants(file: str, source: str) -> list[Mutant]:
         mutated, before, after = finder.text.replaced(node, text)
         if mutated != source:
             found.setdefault(mutated, Mutant(file, node.lineno, function, before, after, mutated))
-    return sorted(found.values(), key=lambda mutant: mutant.line)
+    in_order = sorted(found.values(), key=lambda mutant: mutant.line)
+    count = Counter(mutant.key for mutant in in_order)
+    before: Counter[Key] = Counter()
+    for place, mutant in enumerate(in_order):
+        if count[mutant.key] > 1:
+            before[mutant.key] += 1
+            in_order[place] = replace(mutant, occurrence=before[mutant.key])
+    return in_order
 
 
 class _Text:

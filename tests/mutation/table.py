@@ -13,6 +13,10 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "metrics/": ("tests/metrics",),
     "spark/batch/partitions.py": ("tests/spark/test_partitions.py",),
     "topology/groupings/": ("tests/topology", "tests/tasks/test_emit.py"),
+    "topology/plan.py": ("tests/topology/test_plan.py",),
+    "transport/codec/": ("tests/transport/codec", "tests/transport/test_golden.py"),
+    "transport/exchange/": ("tests/transport/exchange",),
+    "transport/link/": ("tests/transport/link",),
     "windows/": ("tests/windows", "tests/tasks/test_window_tasks.py", "tests/tasks/test_row_time.py"),
     "windows/joins/": ("tests/windows/joins/test_joins.py", "tests/windows/joins/test_joins_flow.py"),
 }

@@ -60,12 +60,34 @@ def test_a_change_of_lines_with_other_letters_is_in_the_right_place() -> None:
     assert 'return "grüß " + name, (1 <= 2)' in [mutant.after for mutant in mutants("greet.py", source)]
 
 
-@pytest.mark.parametrize("file", ["acker/ledger.py", "windows/time_windows.py", "topology/groupings/shuffle.py"])
+TWICE = """
+def skip(numbers):
+    for number in numbers:
+        if number < 0:
+            continue
+        if number > 9:
+            continue
+        yield number
+"""
+
+
+def test_the_same_change_of_two_equal_lines_has_two_keys() -> None:
+    found = [mutant for mutant in mutants("skip.py", TWICE) if mutant.before == "continue"]
+    assert [(mutant.line, mutant.key) for mutant in found] == [
+        (5, ("skip.py", "skip", "continue", "pass", 1)),
+        (7, ("skip.py", "skip", "continue", "pass", 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "file", ["acker/ledger.py", "windows/time_windows.py", "topology/groupings/shuffle.py", "cluster/scheduler.py"]
+)
 def test_every_mutant_of_a_real_module_is_python_and_differs(file: str) -> None:
     source = Path(file).read_text("utf-8")
     found = mutants(file, source)
     assert len(found) > 50
     assert len({mutant.source for mutant in found} | {source}) == len(found) + 1
+    assert len({mutant.key for mutant in found}) == len(found)
     for mutant in found:
         ast.parse(mutant.source)
         assert "\n-" in difference(mutant, source)
