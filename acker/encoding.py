@@ -79,6 +79,8 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
+        case (bool(), *_) | (_, _, bool(), *_):  # no number, though an int for Python
+            raise ProtocolError(f"not a message of an acker: {item!r:.100}")
         case (int(task_id), 2, bytes(pairs), failures, resets, bytes(detached)) if _are_tuples(failures, resets):
             named = [_failed(found) for found in failures]
             return task_id, Acks(_unpairs(pairs), named, [_root(r) for r in resets], _undetached(detached))
@@ -113,9 +115,10 @@ def _split_acks(
     failures: Sequence[tuple[int, int, Any]],
     detached: Sequence[tuple[int, int, int, int]],
 ) -> Iterator[Acks]:
-    failed: dict[int, list[tuple[int, int, Any]]] = {}
+    # A ledger takes the first failure of a message, and the others would make the part of this root too large.
+    failed: dict[int, dict[int, tuple[int, int, Any]]] = {}
     for failure in failures:
-        failed.setdefault(failure[0], []).append(failure)
+        failed.setdefault(failure[0], {}).setdefault(failure[1], failure)
     parted: dict[int, list[tuple[int, int, int, int]]] = {}
     for row in detached:
         parted.setdefault(row[0], []).append(row)
@@ -124,7 +127,7 @@ def _split_acks(
     named: list[tuple[int, int, Any]] = []
     left: list[tuple[int, int, int, int]] = []
     for root in dict.fromkeys([*failed, *parted, *xors]):
-        mine, away = failed.get(root, []), parted.get(root, [])
+        mine, away = list(failed.get(root, {}).values()), parted.get(root, [])
         many = named and len(named) + len(mine) > MAX_FAILURES
         if many or ((xor_pairs or left) and len(xor_pairs) + 2 * (len(left) + len(away)) >= MAX_PAIRS):
             yield Acks(xor_pairs, named, None, left)
@@ -133,7 +136,7 @@ def _split_acks(
             xor_pairs.append((root, xors[root]))
         named += [(root, index, _cut(what, len(mine))) for _, index, what in mine]
         left += away
-    if xor_pairs or named:
+    if xor_pairs or named or left:
         yield Acks(xor_pairs, named, None, left)
 
 
@@ -226,7 +229,12 @@ def _unfailure(what: Any) -> Failure | None:
     match what:
         case None:
             return None
-        case (("failed" | "timeout") as reason, str() | None as component, int() | None as task, str() | None as error):
+        case (
+            "failed" | "timeout" as reason,
+            str() | None as component,
+            int() | None as task,
+            str() | None as error,
+        ) if type(task) is not bool:
             return Failure(reason, component, task, error)
         case _:
             raise ProtocolError(f"not a failure: {what!r:.100}")
@@ -252,6 +260,8 @@ def _verdict(verdict: Verdict) -> Any:
 
 def _unverdict(found: Any) -> Verdict:
     match found:
+        case (bool(), *_):  # no number, though an int for Python
+            raise ProtocolError(f"not a verdict: {found!r:.100}")
         case (0, root, -1, failures, bytes(left)) if failures is None or _are_tuples(failures):
             named = _named(failures) if failures else None
             return Verdict(VerdictKind.ACK, _root(root), failure=named, left=tuple(map(_index, unpack_numbers(left))))

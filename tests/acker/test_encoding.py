@@ -8,7 +8,7 @@ import pytest
 
 from aiostorm.acker import ACKER_MESSAGES, Acks, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.topology import Failure
-from aiostorm.transport import ProtocolError, pack_numbers, unpack_value
+from aiostorm.transport import ProtocolError, pack_numbers, pack_pairs, unpack_value
 from aiostorm.transport.link.sequence import MAX_PAYLOAD_BYTES
 
 LONG = Failure("failed", "bolt", 7, "€" * 2000)
@@ -92,3 +92,203 @@ def test_an_invalid_detached_row_is_refused(row: tuple[int, ...]) -> None:
     item = (3, 2, b"", (), (), pack_numbers(row))
     with pytest.raises(ProtocolError, match="detached row"):
         ACKER_MESSAGES.unpack(item)
+
+
+# -- how it is split ---------------------------------------------------------------------------------------------------
+
+
+def pairs_of(count: int) -> list[tuple[int, int]]:
+    return [(root, root) for root in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(0, [0]), (16_384, [16_384]), (16_385, [16_384, 1]), (40_000, [16_384, 16_384, 7_232])]
+)
+def test_a_part_is_about_16384_roots_at_most(count: int, sizes: list[int]) -> None:
+    pairs = pairs_of(count)
+    for message in (Init(5, pairs), Acks(pairs)):
+        parts = ACKER_MESSAGES.split(message)
+        assert [len(part.items) for part in parts] == sizes
+        assert [pair for part in parts for pair in part.items] == pairs
+    expired = [Verdict(VerdictKind.EXPIRED, root) for root, _ in pairs]
+    assert [len(part.verdicts) for part in ACKER_MESSAGES.split(Verdicts(expired))] == sizes
+    resets = [root for root, _ in pairs]
+    parts = [part for part in ACKER_MESSAGES.split(Acks([], [], resets)) if part.resets]
+    assert [len(part.resets) for part in parts] == [size for size in sizes if size]
+    assert [root for part in parts for root in part.resets] == resets
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(5_461, [5_461]), (5_462, [5_461, 1])])
+def test_a_detached_row_counts_as_two_roots(count: int, sizes: list[int]) -> None:
+    detached = [(root, 0, root + 100_000, 3) for root in range(1, count + 1)]
+    parts = ACKER_MESSAGES.split(Acks(pairs_of(count), None, None, detached))
+    assert [len(part.items) for part in parts] == sizes
+    assert [len(part.detached) for part in parts] == sizes
+
+
+def test_detached_rows_and_failures_of_roots_without_edges_are_sent_too() -> None:
+    detached = [(root, 0, root + 100_000, 3) for root in range(1, 9_001)]
+    parts = sent(Acks([], None, None, detached), 2)
+    assert [row for part in parts for row in part.detached] == detached
+    failed = [(root, 0, SHORT) for root in range(1, 301)]
+    parts = sent(Acks([], failed), 2)
+    assert [len(part.failures) for part in parts] == [256, 44]
+    assert [failure for part in parts for failure in part.failures] == failed
+
+
+@pytest.mark.parametrize(
+    ("failures", "texts"),
+    [(64, 2000), (65, 512), (256, 512), (257, 510), (1000, 131), (3276, 40), (4000, 40)],
+)
+def test_texts_of_many_failures_of_a_root_are_cut_to_a_common_length(failures: int, texts: int) -> None:
+    """All of one root go in one part, and their texts together are bounded."""
+    [part] = sent(Acks([(1, 2)], [(1, index, LONG) for index in range(failures)]), 1)
+    assert {len(what.error) for _, _, what in part.failures} == {texts}
+    acked = Verdict(VerdictKind.ACK, 1, failure=dict.fromkeys(range(failures), LONG))
+    [part] = sent(Verdicts([acked]), 1)
+    assert {len(what.error) for what in part.verdicts[0].failure.values()} == {texts}
+
+
+def test_of_the_failures_of_a_message_the_first_is_sent() -> None:
+    """A task that held one row of a root has failed many others of it: they go in one part, however many they are."""
+    failed = [(1, row % 256, Failure("failed", "bolt", 7, f"row {row}")) for row in range(50_000)]
+    [part] = sent(Acks([(1, 2)], failed), 1)
+    assert part.failures == failed[:256]
+
+
+def test_a_text_that_fits_is_not_cut() -> None:
+    fits, long = Failure("failed", "bolt", 7, "x" * 512), Failure("failed", "bolt", 7, "x" * 513)
+    unknown = Failure("timeout")
+    given = [(1, 0, fits), (1, 1, long), (1, 2, unknown), (1, 3, None), *((1, index, SHORT) for index in range(4, 70))]
+    [part] = sent(Acks([(1, 2)], given), 1)
+    found = [what for _, _, what in part.failures]
+    assert found[0] == fits
+    assert found[1] == Failure("failed", "bolt", 7, "x" * 510 + " …")
+    assert found[2:] == [what for _, _, what in given[2:]]
+
+
+def test_failures_of_more_than_a_part_begin_another_one() -> None:
+    failed = [(root, index, SHORT) for root in (1, 2, 3) for index in range(128)]
+    parts = sent(Acks([(1, 7), (2, 7), (3, 7)], failed), 2)
+    assert [[root for root, _ in part.items] for part in parts] == [[1, 2], [3]]
+    parts = sent(Acks([(1, 7), (2, 7)], [*failed[:128], *((2, index, SHORT) for index in range(129))]), 2)
+    assert [[root for root, _ in part.items] for part in parts] == [[1], [2]]
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(64, [64]), (65, [65]), (256, [256]), (257, [256, 1])])
+def test_verdicts_with_failures_go_256_at_a_time(count: int, sizes: list[int]) -> None:
+    failed = [Verdict(VerdictKind.FAIL, root, 0, SHORT) for root in range(1, count + 1)]
+    assert [len(part.verdicts) for part in sent(Verdicts(failed), 2)] == sizes
+    texts = {
+        len(v.failure.error)
+        for p in sent(Verdicts([Verdict(VerdictKind.FAIL, n, 0, LONG) for n in range(1, count + 1)]), 2)
+        for v in p.verdicts
+    }
+    assert texts == {2000 if count == 64 else 512}
+
+
+@pytest.mark.parametrize(("left", "sizes"), [(16_384, [4]), (16_385, [4]), (16_388, [3, 1]), (65_536, [1, 1, 1, 1])])
+def test_four_messages_that_are_left_count_as_a_root(left: int, sizes: list[int]) -> None:
+    verdicts = [Verdict(VerdictKind.ACK, root, left=(0,) * (left - 4)) for root in range(1, 5)]
+    assert [len(part.verdicts) for part in ACKER_MESSAGES.split(Verdicts(verdicts))] == sizes
+
+
+# -- what comes --------------------------------------------------------------------------------------------------------
+
+
+PAIR = pack_pairs([(1, 0)])
+WHAT = ("failed", "bolt", 7, "no")
+GOOD = [
+    (3, 1, 5, PAIR),
+    (3, 2, PAIR, (), (), b""),
+    (3, 2, PAIR, ((1, -1, None), (2**64 - 1, 2**31 - 1, WHAT)), (1, 2**64 - 1), pack_numbers((1, 2**31 - 1, 2, 3))),
+    (3, 2, PAIR, ((1, 0, ("timeout", None, None, None)),), (), b""),
+    (3, 3, ()),
+    (3, 3, ((0, 1, -1, None, b""), (0, 1, -1, ((0, None), (1, WHAT)), pack_numbers((0, 5))), (0, 1, 0, None, b""))),
+    (3, 3, ((1, 1, 0, WHAT, b""), (2, 1, -1, None, b""), (3, 2**64 - 1, 2**31 - 1, None, b""))),
+    (3, 7, 5),
+]
+MALFORMED = [
+    (3, 1, True, PAIR),
+    (3, 1, 5, pack_pairs([(0, 1)])),
+    (3, 1, 5, PAIR[:-1]),
+    (3, 1, 5, PAIR + bytes(8)),
+    (3, 1, 5, None),
+    (3, 1, None, PAIR),
+    (3, 1, 5),
+    (True, 1, 5, PAIR),
+    (3, 2, pack_pairs([(1, 0), (0, 1)]), (), (), b""),
+    (3, 2, PAIR, None, (), b""),
+    (3, 2, PAIR, (), None, b""),
+    (3, 2, PAIR, (), (), None),
+    *((3, 2, PAIR, (), (root,), b"") for root in (0, -1, 2**64, True, None, 1.0)),
+    *((3, 2, PAIR, ((root, 0, None),), (), b"") for root in (0, -1, 2**64, True, None)),
+    *((3, 2, PAIR, ((1, index, None),), (), b"") for index in (-2, 2**31, True, None)),
+    *((3, 2, PAIR, (failed,), (), b"") for failed in ((1, 0), (1, 0, None, None), 5)),
+    *(
+        (3, 2, PAIR, ((1, 0, what),), (), b"")
+        for what in (
+            ("other", "bolt", 7, "no"),
+            (None, "bolt", 7, "no"),
+            ("failed", 5, 7, "no"),
+            ("failed", "bolt", "7", "no"),
+            ("failed", "bolt", True, "no"),
+            ("failed", "bolt", 7, b"no"),
+            ("failed", "bolt", 7),
+            5,
+        )
+    ),
+    (3, 3, None),
+    *(
+        (3, 3, (verdict,))
+        for verdict in (
+            (4, 1, 0, None, b""),
+            (-1, 1, 0, None, b""),
+            (True, 1, 0, None, b""),
+            (False, 1, -1, None, b""),
+            (None, 1, 0, None, b""),
+            (0, 0, -1, None, b""),
+            (0, 1, -2, None, b""),
+            (0, 0, 0, None, b""),
+            (0, 1, 2**31, None, b""),
+            (0, 1, 0, WHAT, b""),
+            (0, 1, 0, None, pack_numbers((0,))),
+            (0, 1, -1, 5, b""),
+            (0, 1, -1, ((0,),), b""),
+            (0, 1, -1, ((-2, None),), b""),
+            (0, 1, -1, ((0, 5),), b""),
+            (0, 1, -1, None, bytes(7)),
+            (0, 1, -1, None, pack_numbers((2**31,))),
+            (0, 1, -1, None, None),
+            (1, 0, 0, None, b""),
+            (1, 1, -2, None, b""),
+            (1, 1, 0, 5, b""),
+            (1, 1, 0, None, pack_numbers((0,))),
+            (1, 1, 0, None),
+            5,
+        )
+    ),
+    (3, 7, None),
+    (3, 7, True),
+    (3, 7),
+    (3, 4),
+    (3,),
+    None,
+]
+
+
+@pytest.mark.parametrize("item", GOOD, ids=repr)
+def test_a_received_message_is_what_was_sent(item: Any) -> None:
+    task, message = ACKER_MESSAGES.unpack(item)
+    assert unpack_value(ACKER_MESSAGES.pack(task, message)) == item
+
+
+@pytest.mark.parametrize("item", MALFORMED, ids=repr)
+def test_a_malformed_message_is_refused(item: Any) -> None:
+    with pytest.raises(ProtocolError):
+        ACKER_MESSAGES.unpack(item)
+
+
+def test_what_is_no_message_of_an_acker_is_not_sent() -> None:
+    with pytest.raises(TypeError, match="cannot be sent"):
+        ACKER_MESSAGES.pack(1, "text")
