@@ -96,6 +96,7 @@ BOUNDS: list[tuple[Any, tuple[Any, ...], dict[int, tuple[float, float]]]] = [
         lambda order: order,
         (1, 5, 1, 1, 1, 5.0, 0, 0.0, 0.0, 0.0, 0, 0),
         {
+            0: (0, LARGEST),
             2: (0, LARGEST),
             3: (0, LARGEST),
             4: (0, 2),
@@ -118,11 +119,12 @@ BOUNDS: list[tuple[Any, tuple[Any, ...], dict[int, tuple[float, float]]]] = [
         (1, 2, 0, 0, 0, True),
         {**dict.fromkeys((0, 1, 3, 4), (0, LARGEST)), 2: (0, MAX_WAIT)},
     ),
-    (lambda readings: readings, (1, 4, 1, 0.0, (), ()), {2: (0, LARGEST), 3: (-1e18, 1e18)}),
+    (lambda readings: readings, (1, 4, 1, 0.0, (), ()), {0: (0, LARGEST), 2: (0, LARGEST), 3: (-1e18, 1e18)}),
+    (lambda clear: clear, (1, 6), {0: (0, LARGEST)}),
 ]
 
 
-@pytest.mark.parametrize(("message", "usual", "bounds"), BOUNDS, ids=["pace", "bolt", "spout", "readings"])
+@pytest.mark.parametrize(("message", "usual", "bounds"), BOUNDS, ids=["pace", "bolt", "spout", "readings", "clear"])
 def test_every_number_has_its_bounds(
     message: Any, usual: tuple[Any, ...], bounds: dict[int, tuple[float, float]]
 ) -> None:
@@ -132,7 +134,7 @@ def test_every_number_has_its_bounds(
             beyond = [math.nextafter(least, -math.inf), math.nextafter(most, math.inf), math.nan, math.inf]
         for number in (least, most):
             PRESSURE_MESSAGES.unpack(message((*usual[:place], number, *usual[place + 1 :])))
-        for number in (*beyond, None):
+        for number in (*beyond, None, True):  # True is 1 for Python
             with pytest.raises(ProtocolError):
                 PRESSURE_MESSAGES.unpack(message((*usual[:place], number, *usual[place + 1 :])))
 
