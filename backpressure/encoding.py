@@ -80,13 +80,15 @@ def _pack(task_id: int, message: Any) -> bytes:
 
 def _unpack(item: Any) -> tuple[int, Any]:
     match item:
+        case (bool(), *_):  # no number, though an int for Python
+            raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
         case (int(task_id), 4, int(incarnation), float(at_s), bolts, spouts) if _are_tuples(bolts, spouts):
             found = tuple(map(_bolt, bolts)), tuple(map(_spout, spouts))
-            return _count(task_id), Readings(_count(incarnation), _real(at_s), *found)
+            return task_id, Readings(_count(incarnation), _real(at_s), *found)
         case (int(task_id), 5, *order):
-            return _count(task_id), _pace(order)
+            return task_id, _pace(order)
         case (int(task_id), 6):
-            return _count(task_id), Clear()
+            return task_id, Clear()
         case _:
             raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
 
@@ -115,10 +117,12 @@ def _pace(order: Sequence[Any]) -> Pace:
     match order:
         case (int(epoch), int(step), int(change), float(lease_s), int(time_us), float(busy), float(bend),
               float(slack_s), int(follow_us), int(others_us)):  # fmt: skip
+            if type(change) is not int or not 0 <= change < len(_CHANGES):
+                raise ProtocolError(f"not a change of pace: {change}")
             return Pace(
                 _count(epoch),
                 _count(step),
-                _CHANGES[_count(change, len(_CHANGES) - 1)],
+                _CHANGES[change],
                 _real(lease_s, 0, MOST_LEASE_S),
                 _count(time_us, MAX_WAIT),
                 _real(busy, 0, 1),
@@ -135,10 +139,11 @@ def _bolt(found: Any) -> BoltReading:
     match found:
         case (int(task), int(fill), int(capacity), int(executed), bool(flagged), int(verdict), int(step), float(busy),
               float(load), bool(starved), int(blocks)):  # fmt: skip
+            if type(verdict) is not int or not 0 <= verdict < len(_VERDICTS):
+                raise ProtocolError(f"not a verdict: {verdict}")
             counts = _count(task), _count(fill), _count(capacity), _count(executed)
-            judged = _VERDICTS[_count(verdict, len(_VERDICTS) - 1)]
             shares = _real(busy, 0, 1), _real(load, 0, 1)
-            return BoltReading(*counts, flagged, judged, _count(step), *shares, starved, _count(blocks))
+            return BoltReading(*counts, flagged, _VERDICTS[verdict], _count(step), *shares, starved, _count(blocks))
         case _:
             raise ProtocolError(f"not a reading of a bolt: {found!r:.100}")
 
