@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from .errors import TopologyError
 from .groupings import (
@@ -41,6 +41,7 @@ from .validation import Declaration, check
 if TYPE_CHECKING:
     from .components import Component
     from .config import Config
+    from .values import ResourceValue, Setting, Unchecked
 
 
 class _Declarer:
@@ -49,7 +50,7 @@ class _Declarer:
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
 
-    def set_config(self, settings: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
+    def set_config(self, settings: Mapping[str, Setting] | None = None, /, **more: Setting) -> Self:
         """Settings of this component only, by Storm's key or field name; the later call wins.
 
         `settings` may also have keys of your own, which `context.config.get` reads; keywords are settings of aiostorm.
@@ -114,7 +115,7 @@ class BoltDeclarer(_Declarer):
         stream: str,
         kind: str,
         make: Callable[[], Grouping],
-        fields: tuple[Any, ...] = (),
+        fields: tuple[Unchecked, ...] = (),
     ) -> Self:
         declaration = self._declaration
         source = StreamId(component, stream)
@@ -127,14 +128,14 @@ class TopologyBuilder:
 
     def __init__(self) -> None:
         self._declarations: list[Declaration] = []
-        self._resources: list[tuple[str, Any]] = []
+        self._resources: list[tuple[str, Unchecked]] = []
 
     def set_spout(
         self,
         id: str,  # noqa: A002 - Storm's name
         component: Component | Callable[[], Component],
         parallelism: int = 1,
-        **config: Any,
+        **config: Setting,
     ) -> SpoutDeclarer:
         """Declare a spout: an instance, a class or other factory without arguments, or an `@spout` function."""
         return SpoutDeclarer(self._declare(id, "spout", component, parallelism, config))
@@ -144,7 +145,7 @@ class TopologyBuilder:
         id: str,  # noqa: A002 - Storm's name
         component: Component | Callable[[], Component],
         parallelism: int = 1,
-        **config: Any,
+        **config: Setting,
     ) -> BoltDeclarer:
         """Declare a bolt: an instance, a class or other factory without arguments, or a `@bolt` function."""
         return BoltDeclarer(self._declare(id, "bolt", component, parallelism, config))
@@ -152,8 +153,8 @@ class TopologyBuilder:
     def resource(
         self,
         name: str,
-        function: Callable[[], Managed | Iterator[Any] | AsyncIterator[Any]]
-        | Callable[[WorkerContext], Managed | Iterator[Any] | AsyncIterator[Any]],
+        function: Callable[[], Managed | Iterator[ResourceValue] | AsyncIterator[ResourceValue]]
+        | Callable[[WorkerContext], Managed | Iterator[ResourceValue] | AsyncIterator[ResourceValue]],
     ) -> None:
         """Declare what the tasks of a worker share: `context.resource(name)` in `open` and `prepare` is that object.
 
@@ -181,21 +182,23 @@ class TopologyBuilder:
             raise TopologyError(problems)
         return topology
 
-    def _declare(self, id: str, kind: Kind, template: Any, parallelism: int, config: dict[str, Any]) -> Declaration:  # noqa: A002
-        declaration = Declaration(id, kind, template, parallelism)
+    def _declare(
+        self, name: str, kind: Kind, template: Unchecked, parallelism: int, config: dict[str, Setting]
+    ) -> Declaration:
+        declaration = Declaration(name, kind, template, parallelism)
         declaration.take_keywords(config)
         self._declarations.append(declaration)
         return declaration
 
 
-def _names(fields: tuple[Any, ...]) -> tuple[Any, ...]:
+def _names(fields: tuple[Unchecked, ...]) -> tuple[str, ...]:
     """Field names, also when they came as one list."""
     if len(fields) == 1 and not isinstance(fields[0], str) and hasattr(fields[0], "__iter__"):
         return tuple(fields[0])
     return fields
 
 
-def _make_custom(grouping: Any) -> Grouping:
+def _make_custom(grouping: Unchecked) -> Grouping:
     if isinstance(grouping, Grouping):
         return CustomGrouping(copy.deepcopy(grouping))
     if not callable(grouping):

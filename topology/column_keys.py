@@ -18,24 +18,30 @@ Needs pyarrow and NumPy (`pip install "aiostorm[arrow]"`): nothing imports this 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
+from numpy.typing import NDArray
 
 from . import keys
 from .errors import UnhashableKeyError
 
-# pyarrow has no type hints: its values are Any, on purpose and only in these lines.
-pa: Any = _pyarrow
-Hashes = np.ndarray[Any, np.dtype[np.uint64]]
+if TYPE_CHECKING:
+    from .values import Column, DataType, PyArrow
+
+# pyarrow has no type hints.
+pa: PyArrow = _pyarrow
+Hashes = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 
 _U64 = np.uint64
 _PRIME = _U64(keys.PRIME)
 _DAY_MS = 86_400_000
 
 
-def hash_rows(columns: Sequence[Any]) -> Hashes:
+def hash_rows(columns: Sequence[Column]) -> Hashes:
     """The `stable_hash` of each row of these columns (Arrow arrays of one length), as uint64."""
     if len(columns) == 1:
         return hash_column(columns[0])
@@ -45,7 +51,7 @@ def hash_rows(columns: Sequence[Any]) -> Hashes:
     return _cubed(state)
 
 
-def hash_column(column: Any) -> Hashes:
+def hash_column(column: Column) -> Hashes:
     """The `value_hash` of each value of an Arrow array. UnhashableKeyError for a type with lists or the like."""
     kind = column.type
     if pa.types.is_null(kind):
@@ -59,7 +65,7 @@ def hash_column(column: Any) -> Hashes:
     return hashes
 
 
-def _hasher_of(kind: Any) -> Callable[[Any], Hashes]:
+def _hasher_of(kind: DataType) -> Callable[[Column], Hashes]:
     types = pa.types
     if types.is_boolean(kind) or types.is_integer(kind):
         return _integers
@@ -78,18 +84,18 @@ def _hasher_of(kind: Any) -> Callable[[Any], Hashes]:
     return _by_distinct_value
 
 
-def _nulls(column: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    nulls: np.ndarray[Any, np.dtype[np.bool_]] = column.is_null().to_numpy(zero_copy_only=False)
+def _nulls(column: Column) -> Flags:
+    nulls: Flags = column.is_null().to_numpy(zero_copy_only=False)
     return nulls
 
 
-def _filled(column: Any, kind: Any) -> np.ndarray[Any, Any]:
+def _filled(column: Column, kind: DataType) -> NDArray[np.generic]:
     """The values as a NumPy array, with zeros for nulls."""
     if column.type != kind:
         column = column.view(kind) if pa.types.is_temporal(column.type) else column.cast(kind)
     if column.null_count:
         column = column.fill_null(0)
-    values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    values: NDArray[np.generic] = column.to_numpy(zero_copy_only=False)
     return values
 
 
@@ -101,7 +107,7 @@ _DATA_PRIME = _U64(keys.DATA_PRIME)
 _EXCESS = _U64(keys.DATA_EXCESS)
 
 
-def _product(left: Hashes, right: Any) -> Hashes:
+def _product(left: Hashes, right: Hashes | np.uint64) -> Hashes:
     """The product modulo 2^61 - 1 of two residues."""
     # x = a * 2^31 + b: the product is aa' * 2^62 + (ab' + a'b) * 2^31 + bb', and 2^61 is 1.
     high, low = left >> _U64(31), left & _U64(0x7FFFFFFF)
@@ -118,12 +124,12 @@ def _cubed(state: Hashes) -> Hashes:
     return _product(_product(state, state), state)
 
 
-def _signed(residue: Hashes, negative: np.ndarray[Any, np.dtype[np.bool_]]) -> Hashes:
+def _signed(residue: Hashes, negative: Flags) -> Hashes:
     """Numbers from residues and signs: Python's numeric hash, with the seed, cubed."""
     return _cubed(np.where(negative, ~residue + _U64(1), residue) + _U64(keys.NUMBER))
 
 
-def _integers(column: Any) -> Hashes:
+def _integers(column: Column) -> Hashes:
     if pa.types.is_unsigned_integer(column.type) or pa.types.is_boolean(column.type):
         size = _filled(column, pa.uint64()).astype(_U64)
         negative = np.zeros(len(size), np.bool_)
@@ -138,7 +144,7 @@ def _integers(column: Any) -> Hashes:
     return _signed(size, negative)
 
 
-def _floats(column: Any) -> Hashes:
+def _floats(column: Column) -> Hashes:
     half = pa.types.is_float16(column.type)  # older versions of Arrow cannot fill its nulls
     values = _filled(column, pa.float32() if half else column.type).astype(np.float64)
     finite = np.isfinite(values)
@@ -158,7 +164,7 @@ def _floats(column: Any) -> Hashes:
 _SCALE = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
-def _times(column: Any) -> Hashes:
+def _times(column: Column) -> Hashes:
     kind, types = column.type, pa.types
     if types.is_date(kind):
         days = _filled(column, pa.int32() if types.is_date32(kind) else pa.int64()).astype(np.int64)
@@ -189,21 +195,21 @@ _BLOCK_ROWS = 8192
 """Rows processed at a time: the intermediate results stay in the processor's cache."""
 
 
-def _words(column: Any, seed: int) -> Hashes:
+def _words(column: Column, seed: int) -> Hashes:
     """The values of a block together; values longer than LONG_BYTES once for each distinct one."""
     count = len(column)
     if not count:
         return np.empty(0, _U64)
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
-    width: Any = np.int64 if large else np.int32
+    width = np.int64 if large else np.int32
     ends = np.frombuffer(offsets, width, count + 1, column.offset * np.dtype(width).itemsize).astype(np.int64)
     first, last = int(ends[0]), int(ends[-1])
     # Some more bytes, so that words may be read beyond the last one.
     text = np.zeros(last - first + keys.LONG_BYTES + 4, np.uint8)
     if last > first:
         text[: last - first] = np.frombuffer(data, np.uint8, last - first, first)
-    at_every_byte: Any = np.ndarray((len(text) - 3,), "<u4", text, strides=(1,))
+    at_every_byte: NDArray[np.uint32] = np.ndarray((len(text) - 3,), "<u4", text, strides=(1,))
     starts, lengths = ends[:-1] - first, np.diff(ends)
     if column.null_count:
         lengths[_nulls(column)] = 0  # the bytes under a null do not count
@@ -219,7 +225,7 @@ def _words(column: Any, seed: int) -> Hashes:
     return hashes
 
 
-def _data_residues(at_every_byte: Any, starts: Any, lengths: Any) -> Hashes:
+def _data_residues(at_every_byte: NDArray[np.uint32], starts: Integers, lengths: Integers) -> Hashes:
     """Each value, as one integer, modulo DATA_PRIME."""
     n_words = -(-int(lengths.max()) // 4)
     if not n_words:
@@ -241,14 +247,14 @@ def _shifted(number: Hashes) -> Hashes:
 # -- other types -------------------------------------------------------------------------------------------------------
 
 
-def _dictionary(column: Any) -> Hashes:
+def _dictionary(column: Column) -> Hashes:
     """A column that is already encoded: its dictionary may be larger than the column, with nulls and duplicates."""
     if len(column.dictionary) > len(column):
         return hash_column(column.dictionary_decode())
     return _by_place(column, hash_column(column.dictionary))
 
 
-def _by_distinct_value(column: Any) -> Hashes:
+def _by_distinct_value(column: Column) -> Hashes:
     """`value_hash` of the Python object for each distinct value."""
     if isinstance(column.type, pa.BaseExtensionType):
         encoded = column.storage.dictionary_encode()
@@ -264,7 +270,7 @@ def _by_distinct_value(column: Any) -> Hashes:
     return _by_place(encoded, np.array([keys.value_hash(value) for value in distinct.to_pylist()], _U64))
 
 
-def _by_place(encoded: Any, hashes: Hashes) -> Hashes:
+def _by_place(encoded: Column, hashes: Hashes) -> Hashes:
     """The hash of each row of a dictionary-encoded column, from the hashes of its dictionary."""
     indices = encoded.indices
     with_none = np.append(hashes, _U64(keys.NONE))

@@ -21,24 +21,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
+from numpy.typing import NDArray
 
 from .errors import ColumnsError, EmitError
 from .tuples import ColumnRows, part_of
+from .values import Column, Item, PyArrow, RecordBatch, Row, Value
 
 if TYPE_CHECKING:
+    from .groupings.shares import Share as RowShare
     from .tuples import Origin
 
 # pyarrow has no type hints.
-pa: Any = _pyarrow
-Share = tuple[int, Any]
-Places = np.ndarray[Any, np.dtype[np.int64]]
+pa: PyArrow = _pyarrow
+Share = tuple[int, RecordBatch]
+Places = NDArray[np.int64]
 
 
-def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], batch: Any) -> list[Share]:
+def split_by_row(split: Callable[[list[Row], range], list[RowShare]], batch: RecordBatch) -> list[Share]:
     """A batch split by a grouping's code for rows. Its errors are raised."""
     # The number of each row is its anchor, so that the shares come back as numbers of rows.
     shares = split(rows_of(batch, False), range(batch.num_rows))
@@ -49,7 +52,7 @@ def split_by_row(split: Callable[[Sequence[Any], Sequence[Any] | None], Sequence
     ]
 
 
-def dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
+def dealt(batch: RecordBatch, rows: Places | None, places: Places, targets: Sequence[int]) -> list[Share]:
     """Slices of these rows (None: all), sorted by target: `places` has the index in `targets` for each row."""
     # A small integer type makes the sort linear.
     counts = np.bincount(places, minlength=len(targets))
@@ -66,7 +69,7 @@ def dealt(batch: Any, rows: Places | None, places: Places, targets: Sequence[int
     ]
 
 
-def rows_at(batch: Any, places: Places) -> Any:
+def rows_at(batch: RecordBatch, places: Places) -> RecordBatch:
     """The rows of a batch at these places, in this order."""
     places = places.astype(np.int64)
     # Without a copy, and without pa.array, which looks for pandas each time.
@@ -118,7 +121,7 @@ class WaitingRows:
 # -- rows and batches --------------------------------------------------------------------------------------------------
 
 
-def fitted(batch: Any, origin: Origin, emitter: str) -> Any:
+def fitted(batch: RecordBatch, origin: Origin, emitter: str) -> RecordBatch:
     """The batch with the stream's fields as its columns, in their order. EmitError with advice."""
     if not isinstance(batch, pa.RecordBatch):
         hint = "emit each of table.to_batches()" if isinstance(batch, pa.Table) else "for rows use emit"
@@ -140,7 +143,7 @@ def fitted(batch: Any, origin: Origin, emitter: str) -> Any:
     return batch.select(fields)
 
 
-def rows_of(batch: Any, bare: bool) -> list[Any]:
+def rows_of(batch: RecordBatch, bare: bool) -> list[Item]:
     """The rows of a batch, or bare values of its only column. ColumnsError for a value that Python cannot represent."""
     columns = [_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     if bare:
@@ -148,14 +151,14 @@ def rows_of(batch: Any, bare: bool) -> list[Any]:
     return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
 
 
-def _values(name: str, column: Any) -> list[Any]:
+def _values(name: str, column: Column) -> list[Value]:
     kind, types = column.type, pa.types
     try:
         if types.is_temporal(kind) and getattr(kind, "unit", "") == "ns":
             # pyarrow's values depend on whether pandas is installed: our rows do not.
             micros = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else None
             column = column.cast(micros or (pa.duration("us") if types.is_duration(kind) else pa.time64("us")))
-        values: list[Any] = column.to_pylist()
+        values: list[Value] = column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise ColumnsError(
             f"field {name!r} ({kind}) cannot be made rows: {error}; cast the column before it is emitted (to "
@@ -164,9 +167,9 @@ def _values(name: str, column: Any) -> list[Any]:
     return values
 
 
-def greatest(batch: Any, field: str) -> Any:
+def greatest(batch: RecordBatch, field: str) -> Value:
     """The greatest value of a column; None if there is none, or they have no order."""
-    compute: Any = import_module("pyarrow.compute")  # slow to import: only when needed
+    compute: PyArrow = import_module("pyarrow.compute")  # slow to import: only when needed
     column = batch.column(field)
     try:
         found = compute.min_max(column)["max"]
@@ -175,10 +178,10 @@ def greatest(batch: Any, field: str) -> Any:
     return _values(field, pa.array([found], column.type))[0]
 
 
-def batch_from_rows(items: Sequence[Any], origin: Origin) -> Any:
+def batch_from_rows(items: Sequence[Item], origin: Origin) -> RecordBatch:
     """A batch from rows (or bare values); Arrow infers the types from the values of this batch."""
     columns = [items] if origin.bare else list(zip(*items, strict=True))
-    arrays = []
+    arrays: list[Column] = []
     for name, values in zip(origin.fields, columns, strict=True):
         try:
             arrays.append(pa.array(list(values)))

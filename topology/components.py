@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 from .fields import Fields
 from .resources import find_resource
 from .time_flow import TimeRole
 from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
+from .values import Declared, MessageId, RecordBatch, ResourceValue, Result, Returned, Setting, Timestamp, Value
 
 if TYPE_CHECKING:
     from .completion import Completion
     from .config import Config
     from .streams import StreamId
 
-Outputs = Fields | Mapping[str, Any] | str | tuple[str, ...] | list[str] | None
+Outputs = Fields | Mapping[str, Declared] | str | tuple[str, ...] | list[str] | None
 """Declared streams: fields of the default stream, or stream name → fields (`direct(...)` for a direct stream)."""
 
 
@@ -76,7 +77,7 @@ class TopologyContext:
         tasks: Mapping[str, tuple[int, ...]],
         fields: Mapping[tuple[str, str], Fields],
         add_hook: Callable[[TaskHook], None],
-        resources: Mapping[str, Any] | None = None,
+        resources: Mapping[str, ResourceValue] | None = None,
     ) -> None:
         self.topology = topology
         self.component = component
@@ -107,7 +108,7 @@ class TopologyContext:
         except KeyError:
             raise KeyError(f"{component!r} declares no stream {stream!r}") from None
 
-    def resource(self, name: str) -> Any:
+    def resource(self, name: str) -> ResourceValue:
         """The resource of this worker with that name: see TopologyBuilder.resource. ResourceError if there is none."""
         return find_resource(name, self._resources)
 
@@ -119,18 +120,18 @@ class TopologyContext:
 class SpoutCollector(Protocol):
     """Emits the tuples of a spout."""
 
-    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; with a message id it is tracked, and `ack` or `fail` will be called with that id."""
         ...
 
     def emit_direct(
-        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+        self, task: int, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
         ...
 
     def emit_arrow(
-        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+        self, batch: RecordBatch, message_id: MessageId = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
     ) -> None:
         """Emit a pyarrow.RecordBatch whose columns are the stream's fields: one message, one tree.
 
@@ -138,7 +139,7 @@ class SpoutCollector(Protocol):
         """
         ...
 
-    def emit_watermark(self, timestamp: Any) -> None:
+    def emit_watermark(self, timestamp: Timestamp) -> None:
         """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
         ...
 
@@ -162,15 +163,15 @@ class SpoutCollector(Protocol):
 class BasicCollector(Protocol):
     """Emits the tuples of a basic bolt, anchored to the tuple that is being executed."""
 
-    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple."""
         ...
 
-    def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+    def emit_direct(self, task: int, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
         """Emit to one task of a component that subscribed with direct grouping."""
         ...
 
-    def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
+    def emit_arrow(self, batch: RecordBatch, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
         """Emit a pyarrow.RecordBatch, anchored to the tuple or batch that is being executed."""
         ...
 
@@ -188,7 +189,7 @@ class BatchCollector(BasicCollector, Protocol):
 
     def emit(
         self,
-        values: Row | list[Any],
+        values: Row | list[Value],
         stream: str = DEFAULT_STREAM,
         *,
         anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
@@ -208,7 +209,7 @@ class BatchCollector(BasicCollector, Protocol):
 
     def emit_column(
         self,
-        values: Iterable[Any],
+        values: Iterable[Value],
         stream: str = DEFAULT_STREAM,
         *,
         anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
@@ -222,7 +223,7 @@ class BoltCollector(Protocol):
 
     def emit(
         self,
-        values: Row | list[Any],
+        values: Row | list[Value],
         anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
@@ -232,7 +233,7 @@ class BoltCollector(Protocol):
     def emit_direct(
         self,
         task: int,
-        values: Row | list[Any],
+        values: Row | list[Value],
         anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
@@ -241,7 +242,7 @@ class BoltCollector(Protocol):
 
     def emit_arrow(
         self,
-        batch: Any,
+        batch: RecordBatch,
         anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
         stream: str = DEFAULT_STREAM,
         *,
@@ -262,7 +263,7 @@ class BoltCollector(Protocol):
         """Restart the clock of the tuple's tree."""
         ...
 
-    def emit_watermark(self, timestamp: Any) -> None:
+    def emit_watermark(self, timestamp: Timestamp) -> None:
         """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
         ...
 
@@ -286,7 +287,7 @@ class Component:
     """
 
     outputs: ClassVar[Outputs] = None
-    config: ClassVar[Mapping[str, Any]] = {}
+    config: ClassVar[Mapping[str, Setting]] = {}
     blocking: ClassVar[bool] = False
     watermarks: ClassVar[bool] = False
     on_driver: ClassVar[bool] = False
@@ -316,7 +317,7 @@ class Component:
         """Its progress, for `aiostorm run` and the metrics; None: unknown. Called often, also before `open`."""
         return None
 
-    def result(self) -> Any:
+    def result(self) -> Result:
         """The task's result, for `running.results()` and `aiostorm run`: plain data. None: no result."""
         return None
 
@@ -335,54 +336,54 @@ class Spout(Component):
 
     default_max_retries: ClassVar[int | None] = None
 
-    def open(self, context: TopologyContext, collector: SpoutCollector) -> Any:
+    def open(self, context: TopologyContext, collector: SpoutCollector) -> Returned:
         """Called once, before all other methods."""
 
-    def next_tuple(self) -> Any:
+    def next_tuple(self) -> Returned:
         """Emit zero or more tuples. After a call that emits nothing, the framework waits before the next one."""
         raise NotImplementedError(f"{type(self).__name__} must define next_tuple")
 
-    def ack(self, message_id: Any) -> Any:
+    def ack(self, message_id: MessageId) -> Returned:
         """The tree of this message is complete."""
 
-    def fail(self, message_id: Any, failure: Failure) -> Any:
+    def fail(self, message_id: MessageId, failure: Failure) -> Returned:
         """The message failed; emit it again or drop it."""
 
-    def activate(self) -> Any:
+    def activate(self) -> Returned:
         """The topology was activated."""
 
-    def deactivate(self) -> Any:
+    def deactivate(self) -> Returned:
         """The topology was deactivated: `next_tuple` is not called until it is activated again."""
 
-    def close(self) -> Any:
+    def close(self) -> Returned:
         """Called once at the end (not on kill -9)."""
 
 
 class AckValueSpout(Spout):
     """A spout whose `ack` is `ack(message_id, values)`: the framework keeps the values. JStorm: IAckValueSpout."""
 
-    def ack(self, message_id: Any, values: Row) -> Any:  # type: ignore[override]
+    def ack(self, message_id: MessageId, values: Row) -> Returned:  # type: ignore[override]
         """The tree of this message is complete; these were its values."""
 
 
 class FailValueSpout(Spout):
     """A spout whose `fail` is `fail(message_id, values, failure)`: values are kept. JStorm: IFailValueSpout."""
 
-    def fail(self, message_id: Any, values: Row, failure: Failure) -> Any:  # type: ignore[override]
+    def fail(self, message_id: MessageId, values: Row, failure: Failure) -> Returned:  # type: ignore[override]
         """The message failed; these were its values."""
 
 
 class Bolt(Component):
     """Storm's rich bolt: it anchors, acks and fails by itself, at once or later."""
 
-    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Any:
+    def prepare(self, context: TopologyContext, collector: BoltCollector) -> Returned:
         """Called once, before all other methods, and again after a restart (on a new instance)."""
 
-    def execute(self, tup: Tuple) -> Any:
+    def execute(self, tup: Tuple) -> Returned:
         """Process one tuple. Define `execute_batch(tuples)` to receive whole batches, `on_tick()` for ticks."""
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
-    def cleanup(self) -> Any:
+    def cleanup(self) -> Returned:
         """Called once at the end (not on kill -9)."""
 
 
@@ -395,10 +396,10 @@ class BasicBolt(Component):
         anchors = not (hasattr(self, "execute_batch") or hasattr(self, "on_tick"))
         return replace(super().time_role, anchors=anchors)
 
-    def prepare(self, context: TopologyContext) -> Any:
+    def prepare(self, context: TopologyContext) -> Returned:
         """Called once, before all other methods, and again after a restart (on a new instance)."""
 
-    def execute(self, tup: Tuple, collector: BasicCollector) -> Any:
+    def execute(self, tup: Tuple, collector: BasicCollector) -> Returned:
         """Process one tuple. Define `execute_batch(tuples, collector)` instead to receive a whole batch.
 
         Or define `execute_arrow(batch, collector)` to receive a pyarrow.RecordBatch: columns as they were emitted, or
@@ -406,7 +407,7 @@ class BasicBolt(Component):
         """
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
-    def cleanup(self) -> Any:
+    def cleanup(self) -> Returned:
         """Called once at the end (not on kill -9)."""
 
 
@@ -431,10 +432,10 @@ class TaskHook:
     def emit(self, values: Row, stream: str, task_id: int) -> None:
         """The task emitted a tuple; called when the turn is sent (depart: in Storm, by the emit)."""
 
-    def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
+    def spout_ack(self, message_id: MessageId, task_id: int, complete_latency_s: float) -> None:
         """A message was acked."""
 
-    def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
+    def spout_fail(self, message_id: MessageId, task_id: int, failure: Failure) -> None:
         """A message failed."""
 
     def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
@@ -30,10 +30,13 @@ from .errors import ConfigError
 from .liveness_config import FIXED, LivenessConfig, no_flag
 from .liveness_config import setting as _setting
 
+if TYPE_CHECKING:
+    from .values import Setting
+
 _RESOLVED = "__resolved__"
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     """A list may be given as one item, or as text with commas, which fits on a command line."""
     if isinstance(value, str):
         return [item for part in value.split(",") if (item := part.strip())]
@@ -245,11 +248,11 @@ class Config(LivenessConfig):
     )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
-    _extra: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _extra: dict[str, Setting] = PrivateAttr(default_factory=dict)
 
     if not TYPE_CHECKING:  # type checkers use the constructor that pydantic derives from the fields
 
-        def __init__(self, **data: Any) -> None:
+        def __init__(self, **data: Setting) -> None:
             resolved = data.pop(_RESOLVED, None) or _resolve([Layer.of(data, "keyword")])
             problems = resolved.problems
             try:
@@ -268,7 +271,7 @@ class Config(LivenessConfig):
         cls,
         file: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
-        overrides: Sequence[str] | Mapping[str, Any] | None = None,
+        overrides: Sequence[str] | Mapping[str, Setting] | None = None,
         base: Config | None = None,
     ) -> Config:
         """Put the layers together: `base` (the topology's own) < YAML `file` < environment < `overrides`.
@@ -288,7 +291,7 @@ class Config(LivenessConfig):
         """The settings of a YAML file. Raises ConfigError with file, line and column."""
         return _merged([file_layer(Path(path))])
 
-    def merge(self, other: Config | Mapping[str, Any] | None) -> Config:
+    def merge(self, other: Config | Mapping[str, Setting] | None) -> Config:
         """This config with what `other` sets explicitly. Raises ConfigError."""
         if other is None:
             return self
@@ -296,7 +299,7 @@ class Config(LivenessConfig):
             [self._explicit(), other._explicit() if isinstance(other, Config) else Layer.of(other, "keyword")]
         )
 
-    def updated(self, changes: Config | Mapping[str, Any]) -> Config:
+    def updated(self, changes: Config | Mapping[str, Setting]) -> Config:
         """This config with `changes`, for a topology that runs. ConfigError also for what cannot be changed then."""
         layer = changes._explicit() if isinstance(changes, Config) else Layer.of(changes, "update")
         merged = _merged([self._explicit(), layer])
@@ -310,7 +313,7 @@ class Config(LivenessConfig):
             raise ConfigError(*fixed)
         return merged
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: Setting = None) -> Setting:
         """The value of a setting (by field name or key) or of a key of the user's own."""
         field = field_keys().get(key)
         return getattr(self, field) if field is not None else self._extra.get(key, default)
@@ -323,7 +326,7 @@ class Config(LivenessConfig):
         return self._sources.get(field or key, "default")
 
     @property
-    def user(self) -> Mapping[str, Any]:
+    def user(self) -> Mapping[str, Setting]:
         """The user's own keys."""
         return MappingProxyType({key: value for key, value in self._extra.items() if not is_ignored(key)})
 
@@ -347,7 +350,7 @@ class Config(LivenessConfig):
         return hash(tuple(self.model_dump().values()))
 
 
-def component_config(config: Config, overrides: Mapping[str, Any]) -> Config:
+def component_config(config: Config, overrides: Mapping[str, Setting]) -> Config:
     """The topology's config with a component's own settings. ConfigError also for keys that are per topology."""
     if not overrides:
         return config
@@ -386,7 +389,7 @@ def _resolve(layers: Sequence[Layer]) -> Resolved:
 
 
 def _merged(layers: Sequence[Layer]) -> Config:
-    resolved: dict[str, Any] = {_RESOLVED: _resolve(layers)}
+    resolved: dict[str, Setting] = {_RESOLVED: _resolve(layers)}
     return Config(**resolved)
 
 

@@ -15,10 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..runtime import Given
 from .config_keys import IGNORED_KEYS, is_ignored, nearest, plain
+
+if TYPE_CHECKING:
+    from yaml import Mark, Node
+
+    from .values import Setting, SettingKey, Unchecked
 
 ENV_PREFIX = "AIOSTORM_"
 
@@ -27,15 +32,15 @@ ENV_PREFIX = "AIOSTORM_"
 class Layer:
     """Keys and their values as given, with the source and (in a file) the line; and what could not be read."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Setting] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], source: str) -> Layer:
+    def of(cls, values: Mapping[str, Setting], source: str) -> Layer:
         """A layer whose values all come from one source."""
-        given: Any = values
+        given: Unchecked = values
         if not isinstance(given, Mapping):
             return cls(
                 problems=[f"settings ({source}) are {given!r:.100}; give a Config, or a mapping of keys to values"]
@@ -52,8 +57,8 @@ class Layer:
 class Resolved:
     """All layers combined: values by field, extra keys, and for each the source and the spelling."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Setting] = field(default_factory=dict)
+    extra: dict[str, Setting] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     written: dict[str, Given] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -88,7 +93,7 @@ def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozen
     return resolved
 
 
-def _unknown(key: Any, layer: Layer, fields: Mapping[str, str]) -> str | None:
+def _unknown(key: SettingKey, layer: Layer, fields: Mapping[str, str]) -> str | None:
     """What is wrong with an unknown key; None if it may be the user's own."""
     if not isinstance(key, str):
         return f"{key!r} ({layer.sources[key]}): a key is text, not {type(key).__name__}"
@@ -141,7 +146,7 @@ def file_layer(path: Path) -> Layer:
     return layer
 
 
-def _fill(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[Any]) -> None:
+def _fill(layer: Layer, source: str, content: Mapping[SettingKey, Setting], keys: Sequence[Node]) -> None:
     """Fill a layer with a YAML mapping; `keys` are its keys as nodes, which know their lines."""
     lines: dict[str, int] = {}
     for key in keys:
@@ -157,11 +162,11 @@ def _fill(layer: Layer, source: str, content: Mapping[Any, Any], keys: Sequence[
                 layer.lines[name] = lines[str(key)]
 
 
-def _location(mark: Any) -> str:
+def _location(mark: Mark | None) -> str:
     return f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
 
 
-def _flat(key: Any, value: Any) -> list[tuple[Any, Any]]:
+def _flat(key: SettingKey, value: Setting) -> list[tuple[SettingKey, Setting]]:
     """`topology: {max: {spout: {pending: 5}}}` as `topology.max.spout.pending: 5`; other keys as they are."""
     if not isinstance(value, dict) or not isinstance(key, str) or is_ignored(key):
         return [(key, value)]
@@ -192,7 +197,7 @@ def env_layer(env: Mapping[str, str], fields: Mapping[str, str]) -> Layer:
     return layer
 
 
-def override_layer(overrides: Sequence[str] | Mapping[str, Any]) -> Layer:
+def override_layer(overrides: Sequence[str] | Mapping[str, Setting]) -> Layer:
     """`["topology.workers=3"]`, or a mapping. An item without "=" is a problem."""
     if isinstance(overrides, Mapping):
         return Layer.of(overrides, "-c")

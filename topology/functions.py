@@ -31,7 +31,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from .components import Component, Outputs
 from .errors import TopologyError
@@ -40,6 +40,7 @@ from .fields import Fields
 if TYPE_CHECKING:
     from .streams import StreamDecl
     from .time_flow import TimeRole
+    from .values import Declared, Function, Returned, Setting, Value
 
 Style = Literal["function", "generator"]
 
@@ -47,7 +48,7 @@ Style = Literal["function", "generator"]
 class _FunctionComponent(Component):
     """The common base of function bolts and function spouts."""
 
-    def __init__(self, fn: Callable[..., Any], outputs: Outputs, blocking: bool, config: Mapping[str, Any]) -> None:
+    def __init__(self, fn: Function, outputs: Outputs, blocking: bool, config: Mapping[str, Setting]) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn = fn
         self.outputs = outputs  # type: ignore[misc] # declared per class elsewhere; here each function has its own
@@ -61,7 +62,7 @@ class _FunctionComponent(Component):
         self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         self.min_args, self.max_args = _arity(fn, self.name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: Value) -> Returned:
         return self.fn(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -78,10 +79,10 @@ class FunctionBolt(_FunctionComponent):
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Function,
         outputs: Outputs,
         blocking: bool,
-        config: Mapping[str, Any],
+        config: Mapping[str, Setting],
         arrow: bool = False,
     ) -> None:
         super().__init__(fn, outputs, blocking, config)
@@ -108,7 +109,7 @@ class FunctionSpout(_FunctionComponent):
     """
 
     def __init__(
-        self, fn: Callable[..., Any], outputs: Outputs, tracked: bool, blocking: bool, config: Mapping[str, Any]
+        self, fn: Function, outputs: Outputs, tracked: bool, blocking: bool, config: Mapping[str, Setting]
     ) -> None:
         super().__init__(fn, outputs, blocking, config)
         self.tracked = tracked
@@ -122,22 +123,22 @@ class FunctionSpout(_FunctionComponent):
 
 
 @overload
-def bolt(fn: Callable[..., Any], /) -> FunctionBolt: ...
+def bolt(fn: Function, /) -> FunctionBolt: ...
 @overload
 def bolt(
-    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Any],
+    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Declared],
     outputs: Outputs = None,
     blocking: bool = False,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Setting] | None = None,
     arrow: bool = False,
-) -> Callable[[Callable[..., Any]], FunctionBolt]: ...
+) -> Callable[[Function], FunctionBolt]: ...
 def bolt(
-    *fields: Any,
+    *fields: Declared,
     outputs: Outputs = None,
     blocking: bool = False,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, Setting] | None = None,
     arrow: bool = False,
-) -> Any:
+) -> FunctionBolt | Callable[[Function], FunctionBolt]:
     """Make a bolt from a function, generator, async function or async generator of the input's values.
 
     `@bolt("word", "count")`, `@bolt(outputs="word")`, or bare `@bolt` for one that emits nothing. `blocking`: call it
@@ -152,22 +153,22 @@ def bolt(
 
 
 @overload
-def spout(fn: Callable[..., Any], /) -> FunctionSpout: ...
+def spout(fn: Function, /) -> FunctionSpout: ...
 @overload
 def spout(
-    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Any],
+    *fields: str | Fields | StreamDecl | list[str] | Mapping[str, Declared],
     outputs: Outputs = None,
     tracked: bool = True,
     blocking: bool = False,
-    config: Mapping[str, Any] | None = None,
-) -> Callable[[Callable[..., Any]], FunctionSpout]: ...
+    config: Mapping[str, Setting] | None = None,
+) -> Callable[[Function], FunctionSpout]: ...
 def spout(
-    *fields: Any,
+    *fields: Declared,
     outputs: Outputs = None,
     tracked: bool = True,
     blocking: bool = False,
-    config: Mapping[str, Any] | None = None,
-) -> Any:
+    config: Mapping[str, Setting] | None = None,
+) -> FunctionSpout | Callable[[Function], FunctionSpout]:
     """Make a spout from a generator or async generator function.
 
     `tracked`: each tuple gets a message id, is tracked, and is replayed when it fails. False: at most once. The rest is
@@ -183,7 +184,7 @@ def _is_function(given: object) -> bool:
     return callable(given) and not isinstance(given, str | Fields)
 
 
-def _outputs(decorator: str, fields: tuple[Any, ...], outputs: Outputs) -> Outputs:
+def _outputs(decorator: str, fields: tuple[Declared, ...], outputs: Outputs) -> Outputs:
     """The declaration, given as `outputs=` or as positional field names."""
     if fields and outputs is not None:
         raise TopologyError([f"@{decorator}: give the fields either by position or as outputs=, not both"])
@@ -195,7 +196,7 @@ def _outputs(decorator: str, fields: tuple[Any, ...], outputs: Outputs) -> Outpu
     return fields
 
 
-def _called(fn: Callable[..., Any]) -> Any:
+def _called(fn: Function) -> Function:
     """The function that runs when `fn` is called: `fn` itself, or the `__call__` of an object."""
     bare = fn
     while isinstance(bare, functools.partial):
@@ -203,7 +204,7 @@ def _called(fn: Callable[..., Any]) -> Any:
     return bare if inspect.isroutine(bare) or inspect.isclass(bare) else type(bare).__call__
 
 
-def _needed(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+def _needed(fn: Function) -> list[inspect.Parameter]:
     """The positional arguments without default values."""
     try:
         parameters = inspect.signature(fn).parameters.values()
@@ -229,7 +230,7 @@ def _unbound(name: str, needed: list[str]) -> str:
     )
 
 
-def _arity(fn: Callable[..., Any], name: str) -> tuple[int, int | None]:
+def _arity(fn: Function, name: str) -> tuple[int, int | None]:
     """The least and the greatest number of positional arguments (None: no limit)."""
     try:
         parameters = inspect.signature(fn).parameters.values()

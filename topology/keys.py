@@ -55,9 +55,12 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from .errors import UnhashableKeyError
+
+if TYPE_CHECKING:
+    from .values import Row, Value
 
 PRIME: Final = (1 << 61) - 1
 DATA_EXCESS: Final = 0x49816FE3
@@ -135,7 +138,7 @@ _BYTES_KEYS = data_keys(BYTES)
 _UUID_KEYS = data_keys(_UUID)
 
 
-def stable_hash(values: tuple[Any, ...]) -> int:
+def stable_hash(values: Row) -> int:
     """61 bits from a row of values; one value hashes as itself. UnhashableKeyError if a value has no stable hash."""
     if len(values) == 1:
         return value_hash(values[0])
@@ -145,7 +148,7 @@ def stable_hash(values: tuple[Any, ...]) -> int:
     return _residue(state * state * state)
 
 
-def value_hash(value: Any) -> int:
+def value_hash(value: Value) -> int:
     """61 bits from one value; UnhashableKeyError if it has no stable hash."""
     try:
         hasher = _HASHERS[type(value)]
@@ -162,7 +165,7 @@ def fold(seed: int, hashes: list[int]) -> int:
     return _residue(state * state * state)
 
 
-def value_hashes(values: Sequence[Any]) -> list[int]:
+def value_hashes(values: Sequence[Value]) -> list[int]:
     """`value_hash` of each value; one loop without calls if all values are text."""
     if set(map(type, values)) == {str}:
         try:
@@ -176,7 +179,7 @@ def value_hashes(values: Sequence[Any]) -> list[int]:
     return list(map(value_hash, values))
 
 
-def size_bytes(value: Any) -> int:
+def size_bytes(value: Value) -> int:
     """The approximate size of a key. Only parts that can be large are counted."""
     if isinstance(value, str | bytes):
         return len(value)
@@ -223,7 +226,7 @@ def _long(seed: int, data: bytes) -> int:
 # residue modulo a prime, with the number's sign. On a 32-bit build the prime is another; there it is computed here.
 
 
-def _numeric(number: Any) -> int:
+def _numeric(number: float | decimal.Decimal | fractions.Fraction) -> int:
     """What `hash` returns if its modulus is 2^61 - 1 (but -1 for -1, where Python returns -2)."""
     if isinstance(number, decimal.Decimal):
         _, digits, exponent = number.as_tuple()
@@ -238,10 +241,10 @@ def _numeric(number: Any) -> int:
     return -code if number < 0 else code
 
 
-_hash_of: Callable[[Any], int] = hash if _native else _numeric
+_hash_of: Callable[[Value], int] = hash if _native else _numeric
 
 
-def _number(number: Any, hash_of: Callable[[Any], int] = _hash_of) -> int:
+def _number(number: Value, hash_of: Callable[[Value], int] = _hash_of) -> int:
     code = hash_of(number)
     if code == -2 and number == -1:  # Python reserves -1 for "error"; -1 and -2 are two keys here
         code = -1
@@ -249,7 +252,7 @@ def _number(number: Any, hash_of: Callable[[Any], int] = _hash_of) -> int:
     return _residue(code * code * code)
 
 
-def _float(number: float, hash_of: Callable[[Any], int] = _hash_of) -> int:
+def _float(number: float, hash_of: Callable[[Value], int] = _hash_of) -> int:
     if number - number == 0:  # finite
         return _number(number, hash_of)
     if number != number:
@@ -257,7 +260,7 @@ def _float(number: float, hash_of: Callable[[Any], int] = _hash_of) -> int:
     return INFINITY if number > 0 else MINUS_INFINITY
 
 
-def _decimal(number: decimal.Decimal, hash_of: Callable[[Any], int] = _hash_of) -> int:
+def _decimal(number: decimal.Decimal, hash_of: Callable[[Value], int] = _hash_of) -> int:
     if number.is_snan():
         raise UnhashableKeyError(number)  # Python cannot hash it either
     if number.is_nan():
@@ -302,13 +305,13 @@ def _enum(member: enum.Enum) -> int:
     return fold(_ENUM, [_text(type(member).__qualname__), _text(name)])
 
 
-def _dataclass(value: Any) -> int:
+def _dataclass(value: Value) -> int:
     # Without the module: the same class is `__main__.Key` in one process and `app.Key` in another.
-    compared: Iterable[Any] = (getattr(value, field.name) for field in dataclasses.fields(value) if field.compare)
+    compared: Iterable[Value] = (getattr(value, field.name) for field in dataclasses.fields(value) if field.compare)
     return fold(_DATACLASS, [_text(type(value).__qualname__), *map(value_hash, compared)])
 
 
-_HASHERS: dict[type, Callable[[Any], int]] = {
+_HASHERS: dict[type, Callable[[Value], int]] = {
     type(None): lambda _: NONE,
     bool: _number,
     int: _number,
@@ -328,13 +331,13 @@ _HASHERS: dict[type, Callable[[Any], int]] = {
 }
 
 
-def _hasher_for(value: Any) -> Callable[[Any], int]:
+def _hasher_for(value: Value) -> Callable[[Value], int]:
     """The hash function for a value whose type is not in the table."""
     kind = type(value)
     for base in kind.__mro__[1:]:
         if base.__name__ == "generic" and base.__module__ == "numpy":
             return _numpy
-    equals: Any = kind.__eq__
+    equals: object = kind.__eq__
     for base in kind.__mro__[1:]:
         hasher = _HASHERS.get(base)
         if hasher is not None:
@@ -343,8 +346,8 @@ def _hasher_for(value: Any) -> Callable[[Any], int]:
                 raise UnhashableKeyError(value)
             if hasher in (_number, _float, _decimal) and _native:
                 # Not the subclass's own `__hash__`: an Enum's is of its name.
-                native: Any = base.__hash__
-                hashes_as: Any = hasher
+                native: Callable[..., int] = base.__hash__
+                hashes_as: Callable[..., int] = hasher
                 return partial(hashes_as, hash_of=native)
             return hasher
     if isinstance(value, enum.Enum) and equals is object.__eq__:
@@ -354,13 +357,14 @@ def _hasher_for(value: Any) -> Callable[[Any], int]:
     raise UnhashableKeyError(value)
 
 
-def _compares_by_fields(kind: Any) -> bool:
+def _compares_by_fields(kind: type) -> bool:
     """Is it a frozen dataclass with the generated `==`? The generated code comes from no file."""
     code = getattr(kind.__eq__, "__code__", None)
-    return bool(kind.__dataclass_params__.frozen) and code is not None and code.co_filename == "<string>"
+    frozen = bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined] # typeshed does not know it
+    return frozen and code is not None and code.co_filename == "<string>"
 
 
-def _numpy(value: Any) -> int:
+def _numpy(value: Value) -> int:
     if value.dtype.kind == "M":  # datetime64: nanoseconds would become an int, coarser units a datetime
         value = value.astype("datetime64[us]")
     elif value.dtype.kind == "m":

@@ -7,19 +7,30 @@ opened before there is a topology.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict, Unpack
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ..runtime import LIVENESS, Given, LivenessSettings
 
+if TYPE_CHECKING:
+    from .values import Setting
 
-def setting(default: Any, description: str, *keys: str, **limits: Any) -> Any:
+
+class _Limits(TypedDict, total=False):
+    ge: float
+    gt: float
+    le: float
+    lt: float
+    min_length: int
+
+
+def setting(default: Setting, description: str, *keys: str, **limits: Unpack[_Limits]) -> Setting:
     """A field with Storm's and JStorm's keys as its aliases."""
     return Field(default, description=description, json_schema_extra={"keys": list(keys)}, **limits)
 
 
-def no_flag(value: Any) -> Any:
+def no_flag(value: object) -> object:
     """Python accepts True as 1; a setting does not."""
     if isinstance(value, bool):
         raise ValueError("Input should be a number, not true or false")

@@ -14,20 +14,21 @@ its objects where tasks find them (depart). From: aiohttp's cleanup_ctx, ASGI li
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .config_keys import nearest
 from .errors import ResourceError
 from .names import NAME, NAME_RULE
+from .values import Function, ResourceValue, Unchecked
 
 if TYPE_CHECKING:
     from .config import Config
 
-Managed = AbstractAsyncContextManager[Any] | AbstractContextManager[Any]
+Managed = AbstractAsyncContextManager[ResourceValue] | AbstractContextManager[ResourceValue]
 
 
 class WorkerContext:
@@ -44,7 +45,7 @@ class WorkerContext:
         worker: str,
         config: Config,
         tasks: Mapping[str, tuple[int, ...]],
-        resources: Mapping[str, Any],
+        resources: Mapping[str, ResourceValue],
     ) -> None:
         self.topology = topology
         self.worker = worker
@@ -59,7 +60,7 @@ class WorkerContext:
         except KeyError:
             raise KeyError(f"no component {component!r}; there are: {', '.join(sorted(self._tasks))}") from None
 
-    def resource(self, name: str) -> Any:
+    def resource(self, name: str) -> ResourceValue:
         """A resource that was declared before this one. ResourceError if there is none."""
         return find_resource(
             name, self._resources, "is open yet (they are opened in the order in which they are declared)"
@@ -71,7 +72,7 @@ class Resource:
     """A declared resource: its name, and the function that opens it. Made by `TopologyBuilder.resource`."""
 
     name: str
-    make: Callable[[WorkerContext], Any]
+    make: Callable[[WorkerContext], object]
 
     def manager(self, context: WorkerContext) -> Managed:
         """Call its function. ResourceError if the result is not a context manager."""
@@ -86,17 +87,17 @@ class Resource:
         )
 
 
-def given_resource(name: str, value: Any) -> Resource:
+def given_resource(name: str, value: ResourceValue) -> Resource:
     """A resource that already exists, for tests: it is neither opened nor closed."""
 
     @contextmanager
-    def nothing_to_open() -> Any:
+    def nothing_to_open() -> Iterator[ResourceValue]:
         yield value
 
     return Resource(name, lambda _: nothing_to_open())
 
 
-def find_resource(name: str, resources: Mapping[str, Any], missing: str = "is declared") -> Any:
+def find_resource(name: str, resources: Mapping[str, ResourceValue], missing: str = "is declared") -> ResourceValue:
     """A resource by its name. ResourceError with the existing names, or the most similar one."""
     if name in resources:
         return resources[name]
@@ -110,7 +111,7 @@ def find_resource(name: str, resources: Mapping[str, Any], missing: str = "is de
     raise ResourceError(f"no resource {name!r} {missing}{hint}")
 
 
-def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Resource], list[str]]:
+def check_resources(declared: Iterable[tuple[Unchecked, Unchecked]]) -> tuple[dict[str, Resource], list[str]]:
     """The resources by name, in order, and every mistake."""
     found: dict[str, Resource] = {}
     problems: list[str] = []
@@ -129,7 +130,7 @@ def check_resources(declared: Iterable[tuple[Any, Any]]) -> tuple[dict[str, Reso
     return found, problems
 
 
-def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
+def _opener(function: Unchecked) -> tuple[Callable[[WorkerContext], object] | None, str]:
     """A function that is called with the context, made from the user's function; or what is wrong with that one."""
     if not callable(function):
         advice = "give the function that makes it, not its result: each worker opens its own"
@@ -143,7 +144,7 @@ def _opener(function: Any) -> tuple[Callable[[WorkerContext], Any] | None, str]:
     if inspect.iscoroutinefunction(called):
         advice = "yield it instead, and close it after the yield"
         return None, f"{name} is an async def that returns the open resource, so it can never be closed: {advice}"
-    make: Any = function
+    make: Function = function
     if inspect.isasyncgenfunction(called):
         make = asynccontextmanager(make)
     elif inspect.isgeneratorfunction(called):

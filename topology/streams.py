@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .fields import Fields
 from .names import STREAM_NAME, STREAM_RULE
 from .tuples import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from .values import Unchecked
 
 DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error", "attempts")
 """The fields of `DEAD_LETTER_STREAM`."""
@@ -50,7 +53,7 @@ def direct(*names: str) -> StreamDecl:
     return StreamDecl(Fields(*names), direct=True)
 
 
-def read_outputs(outputs: Any) -> tuple[dict[str, StreamDecl], list[str]]:
+def read_outputs(outputs: Unchecked) -> tuple[dict[str, StreamDecl], list[str]]:
     """The streams of an `outputs` declaration, and its mistakes (for the builder)."""
     if outputs is None:
         return {}, []
@@ -68,7 +71,7 @@ def read_outputs(outputs: Any) -> tuple[dict[str, StreamDecl], list[str]]:
     return declared, problems
 
 
-def _declaration(given: Any) -> StreamDecl:
+def _declaration(given: Unchecked) -> StreamDecl:
     if isinstance(given, StreamDecl):
         decl = given
     elif isinstance(given, Fields):

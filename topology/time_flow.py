@@ -66,7 +66,7 @@ class TimeRole:
     later: LaterRows = LaterRows.NONE
     anchors: bool = False
     stamped: bool = False
-    follow: Any = None
+    follow: Any = None  # of a higher package
     resumes: str = ""
 
     @property

@@ -13,12 +13,13 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from .components import Component
 from .errors import TopologyError
 from .time_flow import NO_ROLE, TimeRole
 from .tuples import DEFAULT_STREAM
+from .values import Result, Setting
 
 if TYPE_CHECKING:
     from .config import Config
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .streams import StreamDecl, StreamId
 
 Kind = Literal["spout", "bolt"]
-Summary = Callable[[dict[str, list[Any]]], Mapping[str, Any] | str]
+Summary = Callable[[dict[str, list[Result]]], Mapping[str, Result] | str]
 """From the results of all tasks, by component, to what `aiostorm run` prints at the end: names and values, or text."""
 
 
@@ -56,7 +57,7 @@ class ComponentSpec:
     parallelism: int = 1
     inputs: tuple[Subscription, ...] = ()
     outputs: Mapping[str, StreamDecl] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Setting] = field(default_factory=dict)
     time: TimeRole = NO_ROLE
     on_driver: bool = False
 

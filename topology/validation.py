@@ -9,9 +9,9 @@ Storm: validateIds and validateComponent in StormCommon, validateStructure in Ni
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .config import Config
     from .fields import Fields
     from .groupings import Grouping
+    from .values import Setting, Unchecked
 
 _METHODS = {
     "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),
@@ -39,12 +40,12 @@ _METHODS = {
 class Declaration:
     """A user's declaration of one component, unchecked."""
 
-    id: Any
+    id: Unchecked
     kind: Kind
-    template: Any
-    parallelism: Any
+    template: Unchecked
+    parallelism: Unchecked
     inputs: list[Subscription] = field(default_factory=list)
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Setting] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -52,7 +53,7 @@ class Declaration:
         """The component's name in messages."""
         return f"{self.kind} {self.id!r}"
 
-    def take_keywords(self, keywords: Mapping[str, Any]) -> None:
+    def take_keywords(self, keywords: Mapping[str, Setting]) -> None:
         """Take settings that were given as keywords. An unknown keyword is a mistake, since it would have no effect."""
         if not keywords:
             return
@@ -87,7 +88,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
         if component is not None:
             outputs, more = read_outputs(component.all_outputs())
             found += more + _check_component(declaration, component, outputs)
-            own: Any = component.config
+            own: Unchecked = component.config
             if isinstance(own, Mapping):
                 settings = {**own, **settings}
             else:
@@ -234,7 +235,7 @@ def _inherits(component: Component, method: str, base: type) -> bool:
     )
 
 
-def _check_config(settings: Mapping[str, Any], config: Config | None) -> list[str]:
+def _check_config(settings: Mapping[str, Setting], config: Config | None) -> list[str]:
     if not settings:
         return []
     from .config import Config, component_config
@@ -280,10 +281,10 @@ def _check_inputs(
 ) -> list[str]:
     problems: list[str] = []
     known: dict[StreamId, Fields] = {}
-    visited: set[Any] = set()
+    visited: set[StreamId] = set()
     for subscription in spec.inputs:
         source = subscription.source
-        names: tuple[Any, ...] = (source.component, source.stream)
+        names: tuple[Unchecked, ...] = (source.component, source.stream)
         if not all(isinstance(name, str) for name in names):
             problems.append(f"a grouping needs the id of a component and a stream's name, not {source!r}")
             continue
@@ -365,7 +366,7 @@ def _check_custom(make: Callable[[], Grouping]) -> list[str]:
     return []
 
 
-def _hint(name: object, candidates: Any) -> str:
+def _hint(name: object, candidates: Iterable[object]) -> str:
     names = [candidate for candidate in candidates if isinstance(candidate, str)]
     like = nearest(name, names) if isinstance(name, str) else None
     if like is not None:
@@ -399,5 +400,5 @@ def _check_graph(specs: Mapping[str, ComponentSpec]) -> list[str]:
 
 def _known_sources(spec: ComponentSpec, specs: Mapping[str, ComponentSpec]) -> list[str]:
     """The existing components that a bolt reads: the others are already reported."""
-    names: list[Any] = [subscription.source.component for subscription in spec.inputs]
+    names: list[Unchecked] = [subscription.source.component for subscription in spec.inputs]
     return [name for name in names if isinstance(name, str) and name in specs]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..tuples import part_of
 from .base import Grouping
 
 if TYPE_CHECKING:
     from ..tuples import Row
+    from ..values import Anchor, Item, RecordBatch
     from .shares import Share
 
 
@@ -20,13 +21,13 @@ class AllGrouping(Grouping):
         """Every target."""
         return self.targets
 
-    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """The same rows for every target."""
         return [(target, rows, anchors) for target in self.targets] if rows else []
 
     split_values = split
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """The batch for every task. Each copy is a separate part of its chunk (identity.py)."""
         targets = self.targets
         if len(targets) == 1:

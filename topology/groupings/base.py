@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .shares import Share, share_out
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..fields import Fields
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Anchor, Item, RecordBatch, SharedObject
 
 ROUTING_CACHE_KEYS = 65_536
 
@@ -64,7 +65,7 @@ class GroupingContext:
     local: frozenset[int] = frozenset()
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
-    shared: dict[Any, Any] = field(default_factory=dict)
+    shared: dict[object, SharedObject] = field(default_factory=dict)
     row_s: Callable[[int], float] = unmeasured
 
 
@@ -96,16 +97,16 @@ class Grouping(ABC):
         """The target tasks of each row."""
         return [self.choose(row) for row in rows]
 
-    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
         """One share for each target that gets rows. `anchors` is parallel to `rows`."""
         return share_out(self.choose_batch(rows), rows, anchors)
 
-    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """The same for a stream of one field: its tuples, and the rows of shares, are bare values."""
         shares = self.split(list(zip(rows)), anchors)
         return [(target, [row[0] for row in share], share_anchors) for target, share, share_anchors in shares]
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """The same for the rows of a pyarrow RecordBatch (at least one): a RecordBatch for each target.
 
         This implementation makes rows from the batch and splits them with `split`.

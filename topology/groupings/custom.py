@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import EmitError
 from ..tuples import is_batch, part_of
@@ -13,6 +13,7 @@ from .shares import Share, share_out
 if TYPE_CHECKING:
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Anchor, RecordBatch
 
 
 class CustomGrouping(Grouping):
@@ -40,7 +41,7 @@ class CustomGrouping(Grouping):
             raise EmitError(f"{self._name()}: choose_batch returned {len(chosen)} results for {len(rows)} rows")
         return [self._checked(targets, i) for i, targets in enumerate(chosen)]
 
-    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
         """The shares that the user's grouping makes."""
         if not self._splits_itself:
             return share_out(self.choose_batch(rows), rows, anchors)
@@ -56,7 +57,7 @@ class CustomGrouping(Grouping):
                 )
         return shares
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """The batches that the user's grouping makes; if it has no code for columns, its rows are split."""
         if not self._splits_columns:
             return super().split_columns(batch)

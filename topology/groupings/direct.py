@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import EmitError
 from .base import Grouping
 
 if TYPE_CHECKING:
     from ..tuples import Row
+    from ..values import Anchor
     from .shares import Share
 
 
@@ -23,7 +24,7 @@ class DirectGrouping(Grouping):
         """Refused: EmitError."""
         raise self._refusal()
 
-    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Refused: EmitError."""
         raise self._refusal()
 

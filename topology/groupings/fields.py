@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..tuples import RepeatedAnchor
 from .keyed import KeyedGrouping
@@ -11,9 +11,10 @@ from .shares import DealtMarks, Share, share_each
 
 if TYPE_CHECKING:
     from ..tuples import Row
+    from ..values import Anchor, Item
 
 
-class FieldsGrouping(KeyedGrouping):
+class FieldsGrouping(KeyedGrouping[int]):
     """Rows with equal values in these fields go to the same task: `stable_hash(key) % n` over the sorted targets."""
 
     def _compute(self, hashed: int) -> int:
@@ -28,24 +29,24 @@ class FieldsGrouping(KeyedGrouping):
         """The task of this row's key."""
         return (self.targets[self._lookup_one((values,))],)
 
-    def split(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Shares by key."""
         if len(rows) == 1:
             return [(self.targets[self._lookup_one(rows)], rows, anchors)]
         return self._shares(self._lookup(rows), rows, anchors)
 
-    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """The same for rows with a single value."""
         return self._shares(self._lookup_values(rows), rows, anchors)
 
-    def _shares(self, places: list[int], items: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def _shares(self, places: list[int], items: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Rows or values by the index of their target. This is the hottest loop of a word count: measure changes."""
         targets = self.targets
         if len(targets) == 1:  # the keys were still looked up: an invalid key must be an error here too
             return [(targets[0], items, anchors)] if items else []
         if len(items) <= 2 * len(targets):  # a list for each target would cost more than it saves
             return share_each([targets[place] for place in places], items, anchors)
-        shares: list[list[Any]] = [[] for _ in targets]
+        shares: list[list[Item]] = [[] for _ in targets]
         append = [share.append for share in shares]
         for item, place in zip(items, places):  # noqa: B905 - strict costs a tenth here
             append[place](item)

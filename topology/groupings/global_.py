@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .base import Grouping, GroupingContext
 
 if TYPE_CHECKING:
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Anchor, Item, RecordBatch
     from .shares import Share
 
 
@@ -25,12 +26,12 @@ class GlobalGrouping(Grouping):
         """The lowest task id."""
         return (self._lowest,)
 
-    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """All rows, unchanged, to the lowest task id."""
         return [(self._lowest, rows, anchors)] if rows else []
 
     split_values = split
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """The whole batch."""
         return [(self._lowest, batch)]

@@ -17,9 +17,10 @@ A cache of two generations: the clock algorithm with one bit, kept by the dict t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 from ..keys import size_bytes, stable_hash, value_hash, value_hashes
+from ..values import Key
 
 LONG_KEY_BYTES: Final = 1024
 MEMORY_BYTES: Final = 8 * 2**20
@@ -34,8 +35,11 @@ MANY: Final = 1 / 16
 
 _TEXT: Final = {str}
 
+Found = TypeVar("Found")
+"""What is remembered for a key: the index of a target, or two targets."""
 
-class KeyMemory:
+
+class KeyMemory(Generic[Found]):
     """`compute` turns hashes into the values that are remembered for their keys."""
 
     __slots__ = (
@@ -53,13 +57,13 @@ class KeyMemory:
         "_young_bytes",
     )
 
-    def __init__(self, compute: Callable[[list[int]], list[Any]], limit_keys: int, *, single: bool) -> None:
+    def __init__(self, compute: Callable[[list[int]], list[Found]], limit_keys: int, *, single: bool) -> None:
         self._compute = compute
         self._limit_keys = max(1, limit_keys // 2)
         self._limit_bytes = MEMORY_BYTES // 2
         self._single = single
-        self._young: dict[Any, Any] = _Generation(self)
-        self._old: dict[Any, Any] = {}
+        self._young: dict[Key, Found] = _Generation(self)
+        self._old: dict[Key, Found] = {}
         self._young_bytes = 0
         self._looked_up = 0
         self._computed = 0
@@ -71,7 +75,7 @@ class KeyMemory:
         """The number of remembered keys."""
         return len(self._young.keys() | self._old.keys())
 
-    def find(self, keys: Sequence[Any]) -> list[Any]:
+    def find(self, keys: Sequence[Key]) -> list[Found]:
         """The value of each key. TypeError or UnhashableKeyError if a key has no hash."""
         self._looked_up += len(keys)
         if self._bulk:
@@ -83,7 +87,7 @@ class KeyMemory:
             self._turn()
         return found
 
-    def find_one(self, key: Any) -> Any:
+    def find_one(self, key: Key) -> Found:
         """The value of a key."""
         self._looked_up += 1
         found = self._young[key]
@@ -91,7 +95,7 @@ class KeyMemory:
             self._turn()
         return found
 
-    def learn(self, key: Any) -> Any:
+    def learn(self, key: Key) -> Found:
         """The value of a key that is not young. (Called by the young generation.)"""
         found = self._old.get(key)
         if found is None:
@@ -109,30 +113,30 @@ class KeyMemory:
                 self._young_bytes += size
         return found
 
-    def _find_together(self, keys: Sequence[Any]) -> list[Any]:
+    def _find_together(self, keys: Sequence[Key]) -> list[Found]:
         if self._without > 0:
             self._without -= len(keys)
             if set(map(type, keys)) != _TEXT:
                 list(map(hash, keys))  # an unhashable key is an error here too
             return self._computed_for(keys)
-        found = list(map(self._young.get, keys))
-        missing = dict.fromkeys([key for key, place in zip(keys, found, strict=True) if place is None])
+        young = list(map(self._young.get, keys))
+        missing = dict.fromkeys([key for key, place in zip(keys, young, strict=True) if place is None])
         old = self._old
         known = {key: old[key] for key in missing if key in old} if old else {}
         unknown = [key for key in missing if key not in known] if known else list(missing)
         if unknown:
             self._computed += len(unknown)
             known.update(zip(unknown, self._computed_for(unknown), strict=True))
-        found = [known[key] if place is None else place for key, place in zip(keys, found, strict=True)]
+        found = [known[key] if place is None else place for key, place in zip(keys, young, strict=True)]
         self._bulk = len(missing) > len(keys) * MANY
         if known:
             self._remember(known)
         return found
 
-    def _computed_for(self, keys: Sequence[Any]) -> list[Any]:
+    def _computed_for(self, keys: Sequence[Key]) -> list[Found]:
         return self._compute(value_hashes(keys) if self._single else list(map(stable_hash, keys)))
 
-    def _remember(self, known: dict[Any, Any]) -> None:
+    def _remember(self, known: dict[Key, Found]) -> None:
         sizes = list(map(len if set(map(type, known)) == _TEXT else size_bytes, known))
         if max(sizes) > LONG_KEY_BYTES or len(known) > self._limit_keys:
             short = [key for key, size in zip(known, sizes, strict=True) if size <= LONG_KEY_BYTES]
@@ -157,14 +161,14 @@ class KeyMemory:
         self._young_bytes = self._looked_up = self._computed = 0
 
 
-class _Generation(dict[Any, Any]):
+class _Generation(dict[Key, Found]):
     """The young keys. Only a missing key costs a Python call."""
 
     __slots__ = ("_memory",)
 
-    def __init__(self, memory: KeyMemory) -> None:
+    def __init__(self, memory: KeyMemory[Found]) -> None:
         super().__init__()
         self._memory = memory
 
-    def __missing__(self, key: Any) -> Any:
+    def __missing__(self, key: Key) -> Found:
         return self._memory.learn(key)

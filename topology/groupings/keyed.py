@@ -16,19 +16,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic
 
 from ..errors import UnhashableKeyError
 from ..keys import value_hash
 from .base import Grouping, GroupingContext
-from .key_memory import KeyMemory
+from .key_memory import Found, KeyMemory
 
 if TYPE_CHECKING:
+    from ..column_keys import Hashes
+    from ..column_split import Places
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Key, RecordBatch, Value
 
 
-class KeyedGrouping(Grouping):
+class KeyedGrouping(Grouping, Generic[Found]):
     """The base of groupings by key: the key of a row, and the memory of `_compute`'s results."""
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -39,27 +42,27 @@ class KeyedGrouping(Grouping):
         super().prepare(context, stream, targets)
         positions = [context.fields.position(name) for name in self.key_fields]
         self._single = len(positions) == 1
-        self._key: Callable[[Row], Any] = itemgetter(*positions)
+        self._key: Callable[[Row], Key] = itemgetter(*positions)
         # One memory for all tasks of the emitting component in this process, and for all consumers with as many tasks:
         # all of them get the same keys.
         same = (type(self), stream, self.key_fields, self._remembered_for())
         memory = context.shared.get(same)
         if memory is None:
             memory = context.shared[same] = KeyMemory(self._compute_all, context.cache_keys, single=self._single)
-        self._memory: KeyMemory = memory
+        self._memory: KeyMemory[Found] = memory
 
-    def _remembered_for(self) -> Any:
+    def _remembered_for(self) -> object:
         """What the remembered value depends on besides the key."""
         return len(self.targets)
 
     @abstractmethod
-    def _compute(self, hashed: int) -> Any:
+    def _compute(self, hashed: int) -> Found:
         """The value to remember for a key, from its hash."""
 
-    def _compute_all(self, hashes: list[int]) -> list[Any]:
+    def _compute_all(self, hashes: list[int]) -> list[Found]:
         return list(map(self._compute, hashes))
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """Each row to the target of its key, without making rows."""
         from ..column_split import dealt  # pyarrow and NumPy: only where there are columns
 
@@ -68,7 +71,7 @@ class KeyedGrouping(Grouping):
             return [(self.targets[0], batch)]
         return dealt(batch, None, self.places(hashes), self.targets)
 
-    def hashes_of(self, batch: Any) -> Any:
+    def hashes_of(self, batch: RecordBatch) -> Hashes:
         """The hash of each row's key (an array of uint64). UnhashableKeyError that names the field."""
         from ..column_keys import hash_column, hash_rows
 
@@ -83,11 +86,13 @@ class KeyedGrouping(Grouping):
                     raise self.refusal(name, error.culprit) from error
             raise
 
-    def places(self, hashes: Any) -> Any:
+    def places(self, hashes: Hashes) -> Places:
         """The index in `targets` of the target of each hash, as int64."""
-        return self._compute(hashes).astype("int64")
+        # Its arithmetic is the same for arrays.
+        compute: Callable[[Hashes], Hashes] = self._compute  # type: ignore[assignment]
+        return compute(hashes).astype("int64")
 
-    def _lookup(self, rows: Sequence[Row]) -> list[Any]:
+    def _lookup(self, rows: Sequence[Row]) -> list[Found]:
         """The remembered value of each row's key."""
         try:
             return self._memory.find(list(map(self._key, rows)))
@@ -97,14 +102,14 @@ class KeyedGrouping(Grouping):
                 raise
             raise refusal from error
 
-    def _lookup_values(self, values: Sequence[Any]) -> list[Any]:
+    def _lookup_values(self, values: Sequence[Value]) -> list[Found]:
         """The same for rows with a single value."""
         try:
             return self._memory.find(values)
         except (TypeError, UnhashableKeyError):
             return self._lookup([(value,) for value in values])  # raises, with the index of the row
 
-    def _lookup_one(self, rows: Sequence[Row]) -> Any:
+    def _lookup_one(self, rows: Sequence[Row]) -> Found:
         """The same for a batch of one row, as at low load."""
         try:
             return self._memory.find_one(self._key(rows[0]))
@@ -129,7 +134,7 @@ class KeyedGrouping(Grouping):
         return UnhashableKeyError(culprit, f"{where} {self.context.consumer!r},")
 
 
-def _culprit(value: Any) -> tuple[Any] | None:
+def _culprit(value: Value) -> tuple[object] | None:
     """The inner value (in a tuple of one) because of which this one has no stable hash; None if it has one."""
     try:
         value_hash(value)

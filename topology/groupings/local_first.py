@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .shuffle import ShuffleGrouping
 from .spreading import FreeCapacity, Rest, Spreading
@@ -11,6 +11,7 @@ from .spreading import FreeCapacity, Rest, Spreading
 if TYPE_CHECKING:
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Anchor, Item
     from .base import GroupingContext
     from .shares import Share
 
@@ -36,7 +37,7 @@ class LocalFirstGrouping(Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Item], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Deal to the nearest ring with free capacity; rows that do not fit there are the rest."""
         for ring in self._rings[:-1]:
@@ -51,7 +52,7 @@ class LocalFirstGrouping(Spreading):
                 return ring.place(free)
         return self._rings[-1].place(free)
 
-    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """To the nearest ring with a target below its high mark; when there is none, to all."""
         shares, rest = self.deal(rows, anchors, self._below_mark)
         return shares if rest is None else self._rings[-1].split(rows, anchors)

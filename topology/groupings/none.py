@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .shares import Share, share_each
 from .spreading import FreeCapacity, Rest, Spreading
 
 if TYPE_CHECKING:
     from ..tuples import Row
+    from ..values import Anchor, Item
 
 
 class NoneGrouping(Spreading):
@@ -20,7 +21,7 @@ class NoneGrouping(Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Item], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Any target for each row."""
         capacities = {target: found for target in self.targets if (found := free(target)) > 0}

@@ -7,7 +7,7 @@ distinct (Storm 1 may draw the same twice, Storm 2 does not).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from ..tuples import ColumnRows
 from .keyed import KeyedGrouping
@@ -15,12 +15,15 @@ from .shares import Share, share_each
 from .spreading import UNLIMITED, ColumnDeal, FreeCapacity, Rest, Spreading
 
 if TYPE_CHECKING:
+    from ..column_keys import Hashes
+    from ..column_split import Places
     from ..streams import StreamId
     from ..tuples import Row
+    from ..values import Anchor, Item, Value
     from .base import GroupingContext
 
 
-class PartialKeyGrouping(KeyedGrouping, Spreading):
+class PartialKeyGrouping(KeyedGrouping[tuple[int, int]], Spreading):
     """Two candidate tasks per key; each row goes to the one that this emitter has used less, a tie to the first.
 
     A full candidate is skipped while the other has free capacity; if both are full, the row waits for either.
@@ -32,7 +35,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         super().prepare(context, stream, targets)
         self.used = dict.fromkeys(self.targets, 0)
 
-    def _remembered_for(self) -> Any:
+    def _remembered_for(self) -> object:
         return self.targets  # the candidates are task ids
 
     def _compute(self, hashed: int) -> tuple[int, int]:
@@ -42,7 +45,11 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         first, second = self.candidates(hashed)
         return (self.targets[first], self.targets[second])
 
-    def candidates(self, hashed: Any) -> tuple[Any, Any]:
+    @overload
+    def candidates(self, hashed: int) -> tuple[int, int]: ...
+    @overload
+    def candidates(self, hashed: Hashes) -> tuple[Hashes, Hashes]: ...
+    def candidates(self, hashed: int | Hashes) -> tuple[int | Hashes, int | Hashes | Places]:
         """The indices of the two candidates of a hash (or of each hash of an array), for more than one target."""
         count = len(self.targets)
         first = hashed % count
@@ -54,19 +61,19 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return (self.split((values,), None)[0][0],)
 
     def deal(
-        self, rows: Sequence[Row], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Row], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Shares by the less used candidate of each row's key with free capacity."""
         pairs = [self._lookup_one(rows)] if len(rows) == 1 else self._lookup(rows)
         return self._by_pairs(pairs, rows, anchors, free)
 
     def deal_values(
-        self, values: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, values: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for rows with a single value."""
         return self._by_pairs(self._lookup_values(values), values, anchors, free)
 
-    def places(self, hashes: Any) -> Any:
+    def places(self, hashes: Hashes) -> Places:
         """The less used candidate of each hash."""
         return self._less_used(*self.candidates(hashes), [True] * len(self.targets))
 
@@ -87,7 +94,7 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         left = ColumnRows(rows_at(batch, waits), rows.bare)
         return shares, WaitingRows(left, firsts[waits], seconds[waits], targets)
 
-    def _less_used(self, firsts: Any, seconds: Any, has_capacity: Sequence[bool]) -> Any:
+    def _less_used(self, firsts: Hashes | Places, seconds: Hashes | Places, has_capacity: Sequence[bool]) -> Places:
         """For each row the index of its target: rows of a pair of candidates are dealt so that both are equally used.
 
         If one of them is full, the rows go to the other; if both are full, the index is -1.
@@ -121,8 +128,8 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
     def _by_pairs(
         self,
         pairs: list[tuple[int, int]],
-        items: Sequence[Any],
-        anchors: Sequence[Any] | None,
+        items: Sequence[Item],
+        anchors: Sequence[Anchor] | None,
         free: FreeCapacity,
     ) -> tuple[list[Share], Rest | None]:
         if not items:
@@ -161,5 +168,5 @@ class PartialKeyGrouping(KeyedGrouping, Spreading):
         return UNLIMITED  # on an edge without waiting, only the use counts
 
 
-def _at(anchors: Sequence[Any] | None, places: Sequence[int]) -> Sequence[Any] | None:
+def _at(anchors: Sequence[Anchor] | None, places: Sequence[int]) -> Sequence[Anchor] | None:
     return None if anchors is None else [anchors[i] for i in places]

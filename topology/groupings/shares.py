@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
+
+from ..values import Anchor, Item
 
 if TYPE_CHECKING:
     from ..tuples import Row
 
-Share = tuple[int, Sequence[Any], Sequence[Any] | None]
+Share = tuple[int, Sequence[Item], Sequence[Anchor] | None]
 """A target task, its rows (or bare values), and the anchors that belong to them (None: untracked)."""
 
 
@@ -24,20 +26,20 @@ class DealtMarks:
 
     __slots__ = ("_anchors", "_dealt", "_n_targets", "_places")
 
-    def __init__(self, anchors: Sequence[Any], places: Sequence[int], n_targets: int) -> None:
+    def __init__(self, anchors: Sequence[Anchor], places: Sequence[int], n_targets: int) -> None:
         self._anchors = anchors
         self._places = places
         self._n_targets = n_targets
-        self._dealt: list[list[Any]] | None = None
+        self._dealt: list[list[Anchor]] | None = None
 
-    def share(self, place: int) -> Sequence[Any]:
+    def share(self, place: int) -> Sequence[Anchor]:
         """The anchors of one target's rows, in their order."""
         return _SharedAnchors(self, place)
 
-    def of(self, place: int) -> list[Any]:
+    def of(self, place: int) -> list[Anchor]:
         """The same as a list; splits all anchors at the first call."""
         if self._dealt is None:
-            dealt: list[list[Any]] = [[] for _ in range(self._n_targets)]
+            dealt: list[list[Anchor]] = [[] for _ in range(self._n_targets)]
             for anchor, at in zip(self._anchors, self._places, strict=True):
                 dealt[at].append(anchor)
             self._dealt = dealt
@@ -45,7 +47,7 @@ class DealtMarks:
         return self._dealt[place]
 
 
-class _SharedAnchors(Sequence[Any]):
+class _SharedAnchors(Sequence[Anchor]):
     """One target's anchors, or a part of them: cutting a share that is too heavy for a mailbox does not use them."""
 
     __slots__ = ("_dealt", "_part", "_place")
@@ -55,15 +57,15 @@ class _SharedAnchors(Sequence[Any]):
         self._place = place
         self._part = part
 
-    def _own(self) -> list[Any]:
+    def _own(self) -> list[Anchor]:
         anchors = self._dealt.of(self._place)
         return anchors if self._part is None else anchors[self._part]
 
     @overload
-    def __getitem__(self, at: int) -> Any: ...
+    def __getitem__(self, at: int) -> Anchor: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: slice) -> Sequence[Anchor]: ...
+    def __getitem__(self, at: int | slice) -> Anchor | Sequence[Anchor]:
         if isinstance(at, slice) and self._part is None:
             return _SharedAnchors(self._dealt, self._place, at)
         return self._own()[at]
@@ -71,7 +73,7 @@ class _SharedAnchors(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._own())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Anchor]:
         return iter(self._own())
 
     def __eq__(self, other: object) -> bool:
@@ -84,9 +86,9 @@ class _SharedAnchors(Sequence[Any]):
         return repr(self._own())
 
 
-def share_out(chosen: Iterable[Sequence[int]], rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+def share_out(chosen: Iterable[Sequence[int]], rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
     """Shares from the targets of each row."""
-    shares: dict[int, tuple[list[Row], list[Any]]] = {}
+    shares: dict[int, tuple[list[Row], list[Anchor]]] = {}
     for i, targets in enumerate(chosen):
         for target in targets:
             share = shares.get(target)
@@ -98,7 +100,7 @@ def share_out(chosen: Iterable[Sequence[int]], rows: Sequence[Row], anchors: Seq
     return [(target, share[0], None if anchors is None else share[1]) for target, share in shares.items()]
 
 
-def share_each(chosen: Iterable[int], rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+def share_each(chosen: Iterable[int], rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
     """Shares from the one target of each row."""
     shares: dict[int, list[Row]] = {}
     if anchors is None:
@@ -108,7 +110,7 @@ def share_each(chosen: Iterable[int], rows: Sequence[Row], anchors: Sequence[Any
             else:
                 shares[target] = [row]
         return [(target, share, None) for target, share in shares.items()]
-    share_anchors: dict[int, list[Any]] = {}
+    share_anchors: dict[int, list[Anchor]] = {}
     for target, row, anchor in zip(chosen, rows, anchors):  # noqa: B905
         if target in shares:
             shares[target].append(row)

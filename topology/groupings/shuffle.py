@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..values import Anchor, Item
 from .pieces import ShareParts, piece_size
 from .shares import Share, share_each
 from .spreading import FreeCapacity, Rest, Spreading
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 _ORDERS = 64
 _FEW = 32
 
-_Tables = tuple[list[list[int]], list[Callable[[Any], Any]]]
+_Tables = tuple[list[list[int]], list[Callable[[Sequence[Item]], tuple[Item, ...]]]]
 
 
 def _tables(targets: Sequence[int], rng: Random) -> _Tables:
     """Random orders, as targets and as functions that permute one round of rows. Indexed by a random byte."""
     places = list(range(len(targets)))
     orders = [sorted(places, key=lambda _: rng.random()) for _ in range(_ORDERS)] if len(targets) > 1 else []
-    permute: list[Callable[[Any], Any]] = [itemgetter(*order) for order in orders]
+    permute: list[Callable[[Sequence[Item]], tuple[Item, ...]]] = [itemgetter(*order) for order in orders]
     repeats = 256 // _ORDERS
     return [[targets[place] for place in order] for order in orders] * repeats, permute * repeats
 
@@ -76,7 +77,7 @@ class ShuffleGrouping(Spreading):
         """The only target, if there is just one."""
         return self.targets[0] if len(self.targets) == 1 else None
 
-    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Shares for an edge without waiting, or for a single target."""
         if len(self.targets) == 1:
             return [(self.targets[0], rows, anchors)] if rows else []
@@ -85,7 +86,7 @@ class ShuffleGrouping(Spreading):
     split_values = split
 
     def deal(
-        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Item], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Whole rounds while all targets have free capacity, else round by round over those that have."""
         count = len(rows)
@@ -115,7 +116,7 @@ class ShuffleGrouping(Spreading):
         return piece_size(self.targets, self.context.row_s)
 
     def _in_pieces(
-        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Item], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """Piece by piece to targets with free capacity; the last piece continues with the next batch."""
         count, n_targets = len(rows), len(self.targets)
@@ -188,7 +189,7 @@ class ShuffleGrouping(Spreading):
         self._left = left[:at]
         return left[at:][::-1]
 
-    def _split_evenly(self, rows: Sequence[Row], anchors: Sequence[Any] | None) -> list[Share]:
+    def _split_evenly(self, rows: Sequence[Row], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Many rows: whole rounds are permuted and transposed in C; only the ends are dealt one by one."""
         if len(self.targets) == 1:
             return [(self.targets[0], rows, anchors)]
@@ -210,8 +211,8 @@ class ShuffleGrouping(Spreading):
         return [(target, shares[target], share_anchors[target]) for target in self.targets]
 
     def _whole_rounds(
-        self, items: Sequence[Any], drawn: bytes, head: int, end: int, targets: list[int], ends: list[int]
-    ) -> dict[int, list[Any]]:
+        self, items: Sequence[Item], drawn: bytes, head: int, end: int, targets: list[int], ends: list[int]
+    ) -> dict[int, list[Item]]:
         """Items by target: whole rounds between `head` and `end`, and the ends that were dealt one by one."""
         rounds = zip(*[iter(items[head:end])] * len(self.targets))  # noqa: B905 - its length is whole rounds
         permute = self._permute

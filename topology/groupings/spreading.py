@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..values import Anchor, Item, RecordBatch, Value
 from .base import Grouping
 
 if TYPE_CHECKING:
     from ..tuples import ColumnChoices, ColumnRows
     from .shares import Share
 
-ColumnDeal = tuple[list[tuple[int, Any]], "ColumnChoices | None"]
+ColumnDeal = tuple[list[tuple[int, RecordBatch]], "ColumnChoices | None"]
 """A RecordBatch for each target that gets rows, and the rows that wait."""
 
 FreeCapacity = Callable[[int], int]
@@ -25,8 +26,8 @@ UNLIMITED: Final = 1 << 60
 class Rest(NamedTuple):
     """Rows that fit nowhere now. `choices`: the possible targets of each of them; None: any target."""
 
-    rows: Sequence[Any]
-    anchors: Sequence[Any] | None
+    rows: Sequence[Item]
+    anchors: Sequence[Anchor] | None
     choices: Sequence[tuple[int, ...]] | None = None
 
 
@@ -40,12 +41,12 @@ class Spreading(Grouping):
 
     @abstractmethod
     def deal(
-        self, rows: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, rows: Sequence[Item], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """One share for each target that gets rows, and the rest. `free(target)`: how many rows it accepts now."""
 
     def deal_values(
-        self, values: Sequence[Any], anchors: Sequence[Any] | None, free: FreeCapacity
+        self, values: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for a stream of one field, whose tuples are sent as bare values."""
         return self.deal(values, anchors, free)  # most groupings do not read the rows
@@ -55,7 +56,7 @@ class Spreading(Grouping):
         shares, _ = self.deal([()], None, free)
         return shares[0][0] if shares else None
 
-    def split_columns(self, batch: Any) -> list[tuple[int, Any]]:
+    def split_columns(self, batch: RecordBatch) -> list[tuple[int, RecordBatch]]:
         """The whole batch for one target: it counts as one row."""
         ((target, _, _),) = self.split([()], None)
         return [(target, batch)]
@@ -70,12 +71,12 @@ class Spreading(Grouping):
     def on_taken(self, target: int, count: int) -> None:
         """A target has taken rows of the rest."""
 
-    def split(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """Shares for an edge without waiting: to targets below their high mark if there are any, else to all."""
         shares, rest = self.deal(rows, anchors, self._below_mark)
         return shares if rest is None else self.deal(rows, anchors, _unlimited)[0]
 
-    def split_values(self, rows: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def split_values(self, rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         """The same for a stream of one field."""
         shares, rest = self.deal_values(rows, anchors, self._below_mark)
         return shares if rest is None else self.deal_values(rows, anchors, _unlimited)[0]

@@ -4,6 +4,7 @@ tuples.py has the segment, its origin and the tuple. columns.py has the batch of
 segment's rows, and identity.py what such a batch says about the chunk of its source.
 """
 
+from ..values import Row
 from .columns import (
     ColumnChoices,
     ColumnRows,
@@ -26,7 +27,6 @@ from .tuples import (
     WATERMARK_STREAM,
     Lineage,
     Origin,
-    Row,
     Segment,
     TimedItems,
     Tuple,

@@ -17,9 +17,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, overload
 
 from ..errors import ColumnsError
+from ..values import Anchor, Item, RecordBatch, Value
 from .identity import metadata_of, with_identity_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def has_batches(values: Sequence[object]) -> bool:
     return types[0] is getattr(pyarrow, "RecordBatch", None)
 
 
-class ColumnRows(Sequence[Any]):
+class ColumnRows(Sequence[Item]):
     """The items of a segment that is sent as a RecordBatch: rows, or bare values if there is one field.
 
     ColumnsError if rows are used and a column has a value that Python cannot represent.
@@ -52,19 +54,19 @@ class ColumnRows(Sequence[Any]):
 
     __slots__ = ("_count", "_items", "_metadata", "bare", "batch")
 
-    def __init__(self, batch: Any, bare: bool) -> None:
+    def __init__(self, batch: RecordBatch, bare: bool) -> None:
         self.batch = batch
         self.bare = bare
         self._count: int = batch.num_rows
-        self._items: list[Any] | None = None
+        self._items: list[Item] | None = None
         self._metadata: Mapping[str, str] | None = None
 
     @property
-    def items(self) -> list[Any]:
+    def items(self) -> list[Item]:
         """The rows (or bare values), made at the first call."""
         if self._items is not None:
             return self._items
-        made: list[Any] = _arrow().rows_of(self.batch, self.bare)
+        made: list[Item] = _arrow().rows_of(self.batch, self.bare)
         self._items = made
         return made
 
@@ -75,12 +77,12 @@ class ColumnRows(Sequence[Any]):
             self._metadata = metadata_of(self.batch)
         return self._metadata
 
-    def with_identity_of(self, given: Any | None, *steps: object) -> ColumnRows:
+    def with_identity_of(self, given: RecordBatch | None, *steps: object) -> ColumnRows:
         """The same rows, with an identity derived from the batch that a bolt executes (identity.py)."""
         named = with_identity_of(self.batch, given, *steps)
         return self if named is self.batch else ColumnRows(named, self.bare)
 
-    def readable(self) -> Sequence[Any]:
+    def readable(self) -> Sequence[Item]:
         """The rows for code that only reads them (hooks, reports); the batch itself if it cannot be made rows."""
         try:
             return self.items
@@ -88,47 +90,47 @@ class ColumnRows(Sequence[Any]):
             return [self.batch if self.bare else (self.batch,)]
 
     @overload
-    def __getitem__(self, at: int) -> Any: ...
+    def __getitem__(self, at: int) -> Item: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: slice) -> list[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | list[Item]:
         return self.items[at]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
 
     def __len__(self) -> int:
         return self._count
 
 
-class RepeatedAnchor(Sequence[Any]):
+class RepeatedAnchor(Sequence[Anchor]):
     """One anchor for several rows."""
 
     __slots__ = ("_count", "anchor")
 
-    def __init__(self, anchor: Any, count: int) -> None:
+    def __init__(self, anchor: Anchor, count: int) -> None:
         self.anchor = anchor
         self._count = count
 
     @overload
-    def __getitem__(self, at: int) -> Any: ...
+    def __getitem__(self, at: int) -> Anchor: ...
     @overload
     def __getitem__(self, at: slice) -> RepeatedAnchor: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: int | slice) -> Anchor | RepeatedAnchor:
         if isinstance(at, slice):
             return RepeatedAnchor(self.anchor, len(range(*at.indices(self._count))))
         if not -self._count <= at < self._count:
             raise IndexError(at)
         return self.anchor
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Anchor]:
         return repeat(self.anchor, self._count)
 
     def __len__(self) -> int:
         return self._count
 
 
-def column_rows(batch: Any, origin: Origin, emitter: str) -> ColumnRows:
+def column_rows(batch: RecordBatch, origin: Origin, emitter: str) -> ColumnRows:
     """An emitted batch, with its columns in the order of the stream's fields. EmitError if they do not fit."""
     return ColumnRows(_arrow().fitted(batch, origin, emitter), origin.bare)
 
@@ -138,7 +140,7 @@ def split_columns(grouping: Grouping, rows: ColumnRows) -> list[tuple[int, Colum
     return _shares(grouping.split_columns(rows.batch), rows) if len(rows) else []
 
 
-def _shares(parts: list[tuple[int, Any]], rows: ColumnRows) -> list[tuple[int, ColumnRows]]:
+def _shares(parts: list[tuple[int, RecordBatch]], rows: ColumnRows) -> list[tuple[int, ColumnRows]]:
     return [(to, rows if part is rows.batch else ColumnRows(part, rows.bare)) for to, part in parts]
 
 
@@ -172,12 +174,12 @@ def deal_columns(
     return None if found is None else (_shares(found[0], rows), found[1])
 
 
-def batch_of(items: Sequence[Any], origin: Origin) -> Any:
+def batch_of(items: Sequence[Item], origin: Origin) -> RecordBatch:
     """The RecordBatch of a segment's items. ColumnsError, with component and field, if Arrow has no type for them."""
     return items.batch if isinstance(items, ColumnRows) else _arrow().batch_from_rows(items, origin)
 
 
-def greatest_of(batch: Any, field: str) -> Any:
+def greatest_of(batch: RecordBatch, field: str) -> Value:
     """The greatest value of a column, ignoring nulls and NaN; None if there is none.
 
     ColumnsError for a value that Python cannot represent.
@@ -185,7 +187,7 @@ def greatest_of(batch: Any, field: str) -> Any:
     return _arrow().greatest(batch, field)
 
 
-def _arrow() -> Any:
+def _arrow() -> ModuleType:
     """The part of the implementation that needs pyarrow and NumPy."""
     try:
         return import_module("..column_split", __package__)

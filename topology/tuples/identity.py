@@ -20,7 +20,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ..values import PyArrow, RecordBatch
 
 PREFIX: Final = b"aiostorm."
 CHUNK: Final = b"aiostorm.chunk"
@@ -29,7 +32,7 @@ PART: Final = b"aiostorm.part"
 NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def metadata_of(batch: Any) -> Mapping[str, str]:
+def metadata_of(batch: RecordBatch) -> Mapping[str, str]:
     """The source's metadata of a batch, for people: `{"chunk": "flights/7/3"}`. Empty for most batches."""
     found = batch.schema.metadata
     if not found:
@@ -38,13 +41,13 @@ def metadata_of(batch: Any) -> Mapping[str, str]:
     return MappingProxyType(ours) if ours else NO_METADATA
 
 
-def has_identity(batch: Any) -> bool:
+def has_identity(batch: RecordBatch) -> bool:
     """Does it belong to a chunk?"""
     found = batch.schema.metadata
     return found is not None and CHUNK in found
 
 
-def part_of(batch: Any, *steps: object) -> Any:
+def part_of(batch: RecordBatch, *steps: object) -> RecordBatch:
     """The batch as one part of a divided batch. `steps` distinguish the parts."""
     found = batch.schema.metadata
     if found is None or CHUNK not in found:
@@ -52,7 +55,7 @@ def part_of(batch: Any, *steps: object) -> Any:
     return batch.replace_schema_metadata({**found, PART: _next(found.get(PART, b""), steps)})
 
 
-def with_identity_of(batch: Any, given: Any | None, *steps: object) -> Any:
+def with_identity_of(batch: RecordBatch, given: RecordBatch | None, *steps: object) -> RecordBatch:
     """A batch that a bolt emits while it executes `given` (None: no batch). `steps` distinguish its outputs."""
     own = batch.schema.metadata
     theirs = None if given is None else given.schema.metadata
@@ -63,10 +66,10 @@ def with_identity_of(batch: Any, given: Any | None, *steps: object) -> Any:
     return batch.replace_schema_metadata({**dict(_others(own or {})), **ours})
 
 
-def pieces_of(batch: Any, most_bytes: int) -> list[Any]:
+def pieces_of(batch: RecordBatch, most_bytes: int) -> list[RecordBatch]:
     """A batch with identity, split into pieces of about `most_bytes`; equal rows are always split in the same way."""
     count: int = batch.num_rows
-    arrow: Any = sys.modules["pyarrow"]
+    arrow: PyArrow = sys.modules["pyarrow"]
     if count < 2 or arrow.ipc.get_record_batch_size(batch) * 4 < most_bytes * 3:
         return [batch]
     # The size must not depend on how Arrow happens to store these rows (slices, bitmaps without a null): use a new

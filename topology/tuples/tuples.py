@@ -17,16 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
+from ..values import Item, Row, Timestamp, Value
 from .columns import ColumnRows, RepeatedAnchor
 from .identity import NO_METADATA
 
 if TYPE_CHECKING:
     from ..fields import Fields
-
-Row = tuple[Any, ...]
-"""The values of one tuple."""
 
 DEFAULT_STREAM = "default"
 TICK_STREAM = "__tick"
@@ -66,16 +64,16 @@ class Lineage:
         self.pairs = pairs
 
 
-class TimedItems(list[Any]):
+class TimedItems(list[Item]):
     """Items, and the timestamp function's result for each: milliseconds, or the error that it raised."""
 
     __slots__ = ("times",)
 
-    def __init__(self, items: Sequence[Any], times: Sequence[Any]) -> None:
+    def __init__(self, items: Sequence[Item], times: Sequence[Timestamp]) -> None:
         super().__init__(items)
         self.times = times
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, at: SupportsIndex | slice) -> Item:
         found = super().__getitem__(at)
         return TimedItems(found, self.times[at]) if isinstance(at, slice) else found
 
@@ -92,7 +90,7 @@ class Segment:
     def __init__(
         self,
         origin: Origin,
-        items: Sequence[Any],
+        items: Sequence[Item],
         root: int = 0,
         edge: int = 0,
         indices: Sequence[int] | None = None,
@@ -215,16 +213,16 @@ class Tuple:
         items = self._segment.items
         return items.metadata if type(items) is ColumnRows else NO_METADATA
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Value = None) -> Value:
         """The value of a field, or `default` if there is no such field."""
         fields = self._segment.origin.fields
         return self.values[fields.position(name)] if name in fields else default
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Value]:
         """Field name → value."""
         return dict(zip(self._segment.origin.fields, self.values, strict=True))
 
-    def __getitem__(self, key: str | int) -> Any:
+    def __getitem__(self, key: str | int) -> Value:
         # Inlined: bolts do this for every tuple.
         try:
             return self.values[self._segment.origin.positions[key]]  # type: ignore[index] # an int is no key there
@@ -239,7 +237,7 @@ class Tuple:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         return iter(self.values)
 
     def __repr__(self) -> str:
@@ -267,9 +265,9 @@ class TupleBatch(Sequence[Tuple]):
         """The values of every tuple, in order."""
         return [row for segment in self.segments for row in segment.rows]
 
-    def column(self, name: str) -> list[Any]:
+    def column(self, name: str) -> list[Value]:
         """The values of one field, in order."""
-        values: list[Any] = []
+        values: list[Value] = []
         for segment in self.segments:
             at = segment.origin.fields.position(name)
             values += segment.items if segment.origin.bare else [row[at] for row in segment.items]
