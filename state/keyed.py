@@ -17,7 +17,7 @@ count).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..topology import Fields
@@ -88,9 +88,9 @@ class State(dict[K, V]):
         return self._everything
 
     @property
-    def n_touched(self) -> int:
-        """How many keys were touched since the last freeze."""
-        return len(self._touched)
+    def touched_keys(self) -> Set[K]:
+        """The keys that were touched since the last freeze, those that were removed included."""
+        return self._touched
 
     def take_touched(self) -> set[K]:
         """The keys that were touched since the last call. From now on a new set is filled."""

@@ -34,6 +34,8 @@ MACHINES: Final = (
     "spark/resources.py",
     "spark/sinks/table_ledger.py",
     "state/aligner.py",
+    "state/blobs.py",
+    "state/deltas.py",
     "state/errors.py",
     "state/keyed.py",
     "tasks/emit/detached.py",

@@ -16,7 +16,10 @@ from .sizes import batch_bytes
 from .values import (
     pack_column,
     pack_plain,
+    pack_plain_column,
     pack_value,
+    unpack_column,
+    unpack_plain_column,
     unpack_value,
 )
 
@@ -34,12 +37,15 @@ __all__ = [
     "pack_pairs",
     "pack_payload",
     "pack_plain",
+    "pack_plain_column",
     "pack_value",
     "register_record",
     "scan",
     "unpack_all",
+    "unpack_column",
     "unpack_numbers",
     "unpack_pairs",
     "unpack_payload",
+    "unpack_plain_column",
     "unpack_value",
 ]
