@@ -68,10 +68,10 @@ class PartialKeyGrouping(KeyedGrouping[tuple[int, int]], Spreading):
         return self._by_pairs(pairs, rows, anchors, free)
 
     def deal_values(
-        self, values: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
+        self, rows: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for rows with a single value."""
-        return self._by_pairs(self._lookup_values(values), values, anchors, free)
+        return self._by_pairs(self._lookup_values(rows), rows, anchors, free)
 
     def places(self, hashes: Hashes) -> Places:
         """The less used candidate of each hash."""

@@ -28,32 +28,3 @@ def piece_size(targets: Sequence[int], row_s: Callable[[int], float]) -> int:
     """Rows of a piece. `row_s(target)`: seconds of work for a row; 0.0: not measured yet."""
     median_s = sorted(map(row_s, targets))[len(targets) // 2]
     return max(1, min(MOST, int(PIECE_S / median_s))) if median_s > FASTEST_S else 1
-
-
-class ShareParts:
-    """Rows and their anchors, and the parts of them for each target."""
-
-    __slots__ = ("_anchors", "_parts", "_rows")
-
-    def __init__(self, rows: Sequence[object], anchors: Sequence[object] | None) -> None:
-        self._rows = rows
-        self._anchors = anchors
-        self._parts: dict[int, list[slice]] = {}
-
-    def add(self, target: int, start: int, stop: int) -> None:
-        """Add these rows to the share of the target."""
-        self._parts.setdefault(target, []).append(slice(start, stop))
-
-    def shares(self) -> list[tuple[int, Sequence[object], Sequence[object] | None]]:
-        """One share for each target that gets rows, which keep their order."""
-        rows, anchors = self._rows, self._anchors
-        return [
-            (target, _joined(rows, parts), None if anchors is None else _joined(anchors, parts))
-            for target, parts in self._parts.items()
-        ]
-
-
-def _joined(items: Sequence[object], parts: Sequence[slice]) -> Sequence[object]:
-    if len(parts) == 1:
-        return items[parts[0]]
-    return [item for part in parts for item in items[part]]

@@ -1,18 +1,20 @@
 """Shares: the rows of a batch for each target, with the anchors of these rows.
 
-1. `share_out` and `share_each` make one share a target; its rows keep their order.
+1. `share_out`, `share_each` and `share_slices` make one share a target; its rows keep their order.
 2. Anchors may be split when the receiver first uses them (`DealtMarks`): many receivers never do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from ..values import Anchor, Item
 
 if TYPE_CHECKING:
     from ..tuples import Row
+
+T = TypeVar("T")
 
 Share = tuple[int, Sequence[Item], Sequence[Anchor] | None]
 """A target task, its rows (or bare values), and the anchors that belong to them (None: untracked)."""
@@ -119,3 +121,17 @@ def share_each(chosen: Iterable[int], rows: Sequence[Row], anchors: Sequence[Anc
             shares[target] = [row]
             share_anchors[target] = [anchor]
     return [(target, share, share_anchors[target]) for target, share in shares.items()]
+
+
+def share_slices(slices: dict[int, list[slice]], rows: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
+    """Shares from the slices of the rows that each target gets."""
+    return [
+        (target, _joined(rows, some), None if anchors is None else _joined(anchors, some))
+        for target, some in slices.items()
+    ]
+
+
+def _joined(items: Sequence[T], slices: Sequence[slice]) -> Sequence[T]:
+    if len(slices) == 1:
+        return items[slices[0]]
+    return [item for some in slices for item in items[some]]

@@ -26,8 +26,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..values import Anchor, Item
-from .pieces import ShareParts, piece_size
-from .shares import Share, share_each
+from .pieces import piece_size
+from .shares import Share, share_each, share_slices
 from .spreading import FreeCapacity, Rest, Spreading
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ class ShuffleGrouping(Spreading):
         rest = Rest(rows[dealt:], None if anchors is None else anchors[dealt:])
         return share_each(picks, rows, anchors) if dealt else [], rest
 
+    deal_values = deal  # the rows are not read
+
     def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns."""
         return self._one(free)
@@ -121,7 +123,7 @@ class ShuffleGrouping(Spreading):
         """Piece by piece to targets with free capacity; the last piece continues with the next batch."""
         count, n_targets = len(rows), len(self.targets)
         capacities: dict[int, int] = {}
-        parts = ShareParts(rows, anchors)
+        slices: dict[int, list[slice]] = {}
         at = skipped = 0
         while at < count:
             if not self._more:
@@ -138,12 +140,17 @@ class ShuffleGrouping(Spreading):
                 self._more = 0
                 skipped += 1
                 continue
-            parts.add(target, at, at + some)
+            slices.setdefault(target, []).append(slice(at, at + some))
             capacities[target] = capacity - some
             self._more -= some
             at += some
             skipped = 0
-        return parts.shares(), None if at == count else Rest(rows[at:], None if anchors is None else anchors[at:])
+        if at < count:
+            rest = Rest(rows[at:], None if anchors is None else anchors[at:])
+            return share_slices(slices, rows, anchors), rest
+        if len(slices) == 1:  # small batches, within one piece
+            return [(self._to, rows, anchors)], None
+        return share_slices(slices, rows, anchors), None
 
     def _one(self, free: FreeCapacity) -> int | None:
         """The target of one row."""

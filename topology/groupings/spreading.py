@@ -46,10 +46,10 @@ class Spreading(Grouping):
         """One share for each target that gets rows, and the rest. `free(target)`: how many rows it accepts now."""
 
     def deal_values(
-        self, values: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
+        self, rows: Sequence[Value], anchors: Sequence[Anchor] | None, free: FreeCapacity
     ) -> tuple[list[Share], Rest | None]:
         """The same for a stream of one field, whose tuples are sent as bare values."""
-        return self.deal(values, anchors, free)  # most groupings do not read the rows
+        return self.deal(rows, anchors, free)  # most groupings do not read the rows
 
     def place(self, free: FreeCapacity) -> int | None:
         """The target of a batch of columns, which is not split; None: all targets are full."""

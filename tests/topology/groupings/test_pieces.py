@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import LocalFirstGrouping, ShuffleGrouping
-from aiostorm.topology.groupings.pieces import ShareParts, piece_size
+from aiostorm.topology.groupings.pieces import piece_size
+from aiostorm.topology.groupings.shares import share_slices
 
 from ..strategies import batch_sizes, check_shares, numbered, prepare, targets
 
@@ -109,11 +110,8 @@ def test_batches_of_columns_are_dealt_one_by_one(kind: Any) -> None:
 
 
 def test_parts_are_joined_in_order_with_their_anchors() -> None:
-    parts = ShareParts("abcdef", range(6))
-    parts.add(1, 0, 2)
-    parts.add(2, 2, 4)
-    parts.add(1, 4, 6)
-    assert parts.shares() == [(1, ["a", "b", "e", "f"], [0, 1, 4, 5]), (2, "cd", range(2, 4))]
+    shares = share_slices({1: [slice(0, 2), slice(4, 6)], 2: [slice(2, 4)]}, "abcdef", range(6))
+    assert shares == [(1, ["a", "b", "e", "f"], [0, 1, 4, 5]), (2, "cd", range(2, 4))]
 
 
 def test_pieces_change_their_size_between_rounds_only() -> None:
