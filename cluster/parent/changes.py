@@ -1,10 +1,15 @@
-"""Changes: wakes the callers of a running topology that wait for any change in its workers."""
+"""Changes: wakes the callers that wait for any change in the workers of a running topology, or in one worker.
+
+A change is not remembered: while no caller waits, `notify` has no effect. So a caller checks its condition and begins
+to wait without an `await` in between.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class Changes:
@@ -19,11 +24,10 @@ class Changes:
             if not waiting.done():
                 waiting.set_result(None)
 
-    async def wait(self, ended: asyncio.Future[None] | None = None, timeout_s: float | None = None) -> None:
-        """Wait until something may have changed, `ended` is done, or the time is over."""
+    async def wait(self, *others: asyncio.Future[Any], timeout_s: float | None = None) -> None:
+        """Wait until something may have changed, one of the others is done, or the time is over."""
         with self.next() as changed:
-            waited: set[asyncio.Future[None]] = {changed} if ended is None else {changed, ended}
-            await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((changed, *others), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
 
     @contextmanager
     def next(self) -> Iterator[asyncio.Future[None]]:

@@ -39,6 +39,7 @@ from ..messages import (
     WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
+from .changes import Changes
 from .command_errors import command_error
 from .reports import WorkerReports
 from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase, Recovered, Spawn, WorkerLifecycle
@@ -69,7 +70,7 @@ class WorkerHandle:
         self._order = order
         self._events = events
         self._process = WorkerProcess()
-        self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._changes = Changes()
         self._running: asyncio.Task[None] | None = None
 
     # -- for the runtime -----------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ class WorkerHandle:
         """End the worker; returns when it has ended."""
         timings = self._timings
         self.lifecycle.stop(self._now_s(), max(limit_s + timings.shutdown_s, timings.stop_limit_s))
-        self._wake()
+        self._changes.notify()
         if not self._process.has_joined or not await self._end_in_order(limit_s, at_once=at_once):
             self.kill()
         try:
@@ -148,7 +149,7 @@ class WorkerHandle:
     def kill(self) -> None:
         """Kill the worker."""
         self.lifecycle.stop(self._now_s())
-        self._wake()
+        self._changes.notify()
         self._process.kill()
 
     # -- WorkerListener ------------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class WorkerHandle:
         if not self._process.joined.done():
             self.pid = joined.pid
             self._log(self.lifecycle.joined(self._now_s()))
-            self._wake()
+            self._changes.notify()
             self._process.joined.set_result(joined)
 
     def on_alive(self) -> None:
@@ -267,7 +268,7 @@ class WorkerHandle:
         if self._has_failed(await self.ask(SETUP, self._deployment.import_command())):
             return
         self.lifecycle.ready(self._now_s())
-        self._wake()  # its deadline is earlier now
+        self._changes.notify()  # its deadline is earlier now
         polling = self._registry.system.guard(self._poll(process), name=f"{self.name}: poll")
         try:
             await self._start_tasks(process)
@@ -371,15 +372,8 @@ class WorkerHandle:
         """Wait for an event, or the deadline of the lifecycle, which is returned."""
         due_s = self.lifecycle.due_s
         timeout_s = None if due_s is None else max(0.0, due_s - self._now_s())
-        self._woken = asyncio.get_running_loop().create_future()
-        waited: set[asyncio.Future[Any]] = {self._woken, *until}
-        await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        await self._changes.wait(*until, timeout_s=timeout_s)
         return due_s
-
-    def _wake(self) -> None:
-        """The deadline of the lifecycle may be earlier: check it."""
-        if not self._woken.done():
-            self._woken.set_result(None)
 
     async def _wait_over(self) -> None:
         if self._running is not None:

@@ -263,7 +263,7 @@ class Outbox:
         "_freed",
         "_on_block",
         "_on_unblock",
-        "_waiters",
+        "_unblocked",
         "blocked",
         "feedback",
         "lost",
@@ -290,7 +290,7 @@ class Outbox:
         self.packed = packed
         self._on_unblock = on_unblock
         self._on_block = on_block
-        self._waiters: list[asyncio.Future[None]] = []
+        self._unblocked = asyncio.Event()
 
     def edge(self, *, never_waits: bool) -> Outlets:
         """The outlets for an edge of the graph."""
@@ -313,10 +313,7 @@ class Outbox:
         if self._freed:
             self._freed = False
             self._on_unblock()
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters.clear()
+            self._unblocked.set()
 
     def stir(self) -> None:
         """Something was lost: the task must inform the ackers, whatever else waits."""
@@ -328,6 +325,5 @@ class Outbox:
     async def unblocked(self) -> None:
         """Wait until nothing waits that blocks."""
         while self.blocked:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._unblocked.clear()
+            await self._unblocked.wait()

@@ -17,13 +17,13 @@ CLOSE_S: Final = 1.0
 class WriteBuffer:
     """The buffer of one transport, which `attach` names. Before that there is none, as after its end: `over`."""
 
-    __slots__ = ("_close_timer", "_waiters", "over", "transport")
+    __slots__ = ("_close_timer", "_drained", "over", "transport")
 
     def __init__(self) -> None:
         self.over = True
         self.transport: asyncio.Transport
         self._close_timer: asyncio.TimerHandle | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._drained = asyncio.Event()
 
     @property
     def writable(self) -> bool:
@@ -42,12 +42,8 @@ class WriteBuffer:
 
     async def next_drain(self) -> None:
         """Wait for the next `on_drained`."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.remove(waiter)
+        self._drained.clear()
+        await self._drained.wait()
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Use this transport."""
@@ -64,9 +60,7 @@ class WriteBuffer:
 
     def on_drained(self) -> None:
         """Senders that wait look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._drained.set()
 
     def on_lost(self) -> None:
         """The transport has ended."""
