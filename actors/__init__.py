@@ -21,7 +21,7 @@ from .gate import Gate
 from .inbox import Inbox, SenderGate
 from .lanes import EMPTY, Lanes, ParkedSender
 from .mailbox import Mailbox
-from .messages import ChildEscalated, DeadLetter, Question, Reply, Stop, Terminated
+from .messages import Answer, ChildEscalated, DeadLetter, MaybeAwaitable, Message, Question, Reply, Stop, Terminated
 from .policy import (
     ESCALATE_ON_FAILURE,
     RESUME_ON_FAILURE,
@@ -46,6 +46,7 @@ __all__ = [
     "ActorCancelledError",
     "ActorEscalatedError",
     "ActorSystem",
+    "Answer",
     "AskFailedError",
     "AskTimeoutError",
     "ChildEscalated",
@@ -61,6 +62,8 @@ __all__ = [
     "Lanes",
     "Mailbox",
     "MailboxClosedError",
+    "MaybeAwaitable",
+    "Message",
     "ParkedSender",
     "Question",
     "ReaderState",
