@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 Unit = Literal["tuples", "messages", "trees", "windows", "seconds", "times"]
+Aggregate = Callable[[Sequence[float]], float]
+"""One number from the numbers of several tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +29,25 @@ class Metric:
     help: str
     unit: Unit
     kind: Literal["counter", "gauge"]
-    aggregate: Callable[[Sequence[Any]], Any]
+    aggregate: Aggregate
     group: str
     zero: float
 
 
-def counter(help_text: str, unit: Unit, *, group: str = "") -> Any:
+def counter(help_text: str, unit: Unit, *, group: str = "") -> int:
     """A field that is a counter."""
     return _declared(help_text, unit, "counter", sum, group)
 
 
-def gauge(help_text: str, unit: Unit, *, group: str = "", aggregate: Callable[[Sequence[Any]], Any] = sum) -> Any:
+def gauge(help_text: str, unit: Unit, *, group: str = "", aggregate: Aggregate = sum) -> int:
     """A field that is a gauge. `aggregate` makes one number of those of several tasks (of none, too)."""
     return _declared(help_text, unit, "gauge", aggregate, group)
 
 
-def _declared(help_text: str, unit: Unit, kind: str, aggregate: Callable[[Sequence[Any]], Any], group: str) -> Any:
+def _declared(help_text: str, unit: Unit, kind: str, aggregate: Aggregate, group: str) -> int:
     zero = 0.0 if unit == "seconds" else 0
     made = {"help": help_text, "unit": unit, "kind": kind, "aggregate": aggregate, "group": group, "zero": zero}
-    return field(default=zero, metadata={"metric": made})
+    return field(default=zero, metadata={"metric": made})  # type: ignore[return-value] # an int is also a float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
