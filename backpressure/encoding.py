@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from ..transport.codec import MessageCodec, ProtocolError, pack_value
+from ..transport.codec import MessageCodec, ProtocolError, Received, pack_value
 from .messages import BoltReading, Clear, Pace, PaceChange, Readings, SpoutReading
 from .pacer import MOST_SLACK_S
 from .sampler import PressureVerdict
@@ -34,7 +34,7 @@ _CHANGES: Final = (PaceChange.HOLD, PaceChange.SLOW, PaceChange.RELIEVE)
 MAX_TASKS: Final = 1000
 
 
-def _pack(task_id: int, message: Any) -> bytes:
+def _pack(task_id: int, message: object) -> bytes:
     if type(message) is Readings:
         bolts = tuple(
             (
@@ -78,7 +78,7 @@ def _pack(task_id: int, message: Any) -> bytes:
     raise TypeError(f"{message!r} cannot be sent to another worker")
 
 
-def _unpack(item: Any) -> tuple[int, Any]:
+def _unpack(item: Received) -> tuple[int, object]:
     match item:
         case (bool(), *_):  # no number, though an int for Python
             raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
@@ -93,7 +93,7 @@ def _unpack(item: Any) -> tuple[int, Any]:
             raise ProtocolError(f"not a message about backpressure: {item!r:.100}")
 
 
-def _split(message: Any) -> Sequence[Any]:
+def _split(message: object) -> Sequence[object]:
     if type(message) is not Readings or len(message.bolts) + len(message.spouts) <= MAX_TASKS:
         return (message,)
     parts = [
@@ -113,7 +113,7 @@ PRESSURE_MESSAGES: Final = MessageCodec(
 """Readings, Pace and Clear."""
 
 
-def _pace(order: Sequence[Any]) -> Pace:
+def _pace(order: Sequence[Received]) -> Pace:
     match order:
         case (int(epoch), int(step), int(change), float(lease_s), int(time_us), float(busy), float(bend),
               float(slack_s), int(follow_us), int(others_us)):  # fmt: skip
@@ -135,7 +135,7 @@ def _pace(order: Sequence[Any]) -> Pace:
             raise ProtocolError(f"not an order: {order!r:.200}")
 
 
-def _bolt(found: Any) -> BoltReading:
+def _bolt(found: Received) -> BoltReading:
     match found:
         case (int(task), int(fill), int(capacity), int(executed), bool(flagged), int(verdict), int(step), float(busy),
               float(load), bool(starved), int(blocks)):  # fmt: skip
@@ -148,7 +148,7 @@ def _bolt(found: Any) -> BoltReading:
             raise ProtocolError(f"not a reading of a bolt: {found!r:.100}")
 
 
-def _spout(found: Any) -> SpoutReading:
+def _spout(found: Received) -> SpoutReading:
     match found:
         case (int(task), int(emitted), int(wait_us), int(epoch), int(step), bool(active)):
             counts = _count(task), _count(emitted), _count(wait_us, MAX_WAIT), _count(epoch), _count(step)
@@ -157,7 +157,7 @@ def _spout(found: Any) -> SpoutReading:
             raise ProtocolError(f"not a reading of a spout: {found!r:.100}")
 
 
-def _are_tuples(*values: Any) -> bool:
+def _are_tuples(*values: object) -> bool:
     return all(isinstance(value, tuple) for value in values)
 
 

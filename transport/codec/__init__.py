@@ -7,7 +7,7 @@ the kinds of payloads of a link, messages.py what a package needs to encode its 
 """
 
 from ..errors import ProtocolError, UnsendableError
-from .messages import MessageCodec, MessageCodecs
+from .messages import MessageCodec, MessageCodecs, Received
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .payloads import PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .records import register_record
@@ -29,6 +29,7 @@ __all__ = [
     "MessageCodecs",
     "PayloadKind",
     "ProtocolError",
+    "Received",
     "UnsendableError",
     "batch_bytes",
     "pack_bundle",

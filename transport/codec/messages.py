@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import ProtocolError
+
+Received: TypeAlias = Any
+"""A decoded value from another process. The receiver checks its shape before it uses the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,10 @@ class MessageCodec:
     second in an encoded message.
     """
 
-    pack: Callable[[int, Any], bytes]
-    unpack: Callable[[Any], tuple[int, Any]]
-    split: Callable[[Any], Sequence[Any]] = lambda message: (message,)
-    types: tuple[type[Any], ...] = ()
+    pack: Callable[[int, object], bytes]
+    unpack: Callable[[Received], tuple[int, object]]
+    split: Callable[[object], Sequence[object]] = lambda message: (message,)
+    types: tuple[type[object], ...] = ()
     kinds: tuple[int, ...] = ()
 
 
@@ -32,7 +35,7 @@ class MessageCodecs:
         self.by_type = {kind: codec for codec in codecs for kind in codec.types}
         self._by_kind = {kind: codec for codec in codecs for kind in codec.kinds}
 
-    def unpack(self, item: Any) -> tuple[int, Any]:
+    def unpack(self, item: Received) -> tuple[int, object]:
         """The task and the message. ProtocolError."""
         codec = None
         if isinstance(item, tuple) and len(item) > 1 and type(item[1]) is int:
