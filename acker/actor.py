@@ -7,10 +7,14 @@ of the spout tasks. Its memory is bounded by the messages that are pending at th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors import Actor, Inbox, Timer
 from .ledger import Ledger, Verdict
+
+if TYPE_CHECKING:
+    from ..actors import Message
+    from ..topology import Failure
 
 EXPIRY_STEPS: Final = 20
 """Sweeps of the ledger per timeout: a tree expires at most 1/20 of the timeout too late."""
@@ -39,7 +43,7 @@ class Acks:
     def __init__(
         self,
         items: list[tuple[int, int]],
-        failures: list[tuple[int, int, Any]] | None = None,
+        failures: list[tuple[int, int, Failure | None]] | None = None,
         resets: list[int] | None = None,
         detached: list[tuple[int, int, int, int]] | None = None,
     ) -> None:
@@ -84,7 +88,7 @@ class AckerActor(Actor):
         self._monotonic = self.system.clock.monotonic
         self._arm()
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         """Pass the message to the ledger, and deliver the verdicts."""
         out: list[tuple[int, Verdict]] = []
         try:
@@ -95,7 +99,7 @@ class AckerActor(Actor):
         if self._timer is None:
             self._arm()
 
-    def _post(self, message: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def _post(self, message: Message, now_s: float, out: list[tuple[int, Verdict]]) -> None:
         ledger = self.ledger
         if type(message) is Acks:
             # Failures first: if the same step completes the tree, the failed messages must not be acked with it.

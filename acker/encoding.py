@@ -20,12 +20,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from ..topology import Failure
 from ..transport.codec import (
     MessageCodec,
     ProtocolError,
+    Received,
     pack_numbers,
     pack_pairs,
     pack_plain,
@@ -34,7 +35,7 @@ from ..transport.codec import (
     unpack_pairs,
 )
 from .actor import Acks, Forget, Init, Verdicts
-from .ledger import Verdict, VerdictKind
+from .ledger import Failures, Verdict, VerdictKind
 
 _INIT: Final = 1
 _ACKS: Final = 2
@@ -45,6 +46,10 @@ _KINDS: Final = (VerdictKind.ACK, VerdictKind.FAIL, VerdictKind.EXPIRED, Verdict
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
 _WHAT: Final = itemgetter(3)
 """Of an encoded verdict: the failures."""
+
+T = TypeVar("T")
+_Encoded = tuple[str, str | None, int | None, str | None]
+"""A failure: reason, component, task, error."""
 
 MAX_PAIRS: Final = 16_384
 """Roots in one message: about 0.3 MB."""
@@ -60,7 +65,7 @@ MIN_TEXT: Final = 40
 FAILURE_WEIGHT: Final = MAX_PAIRS // MAX_FAILURES
 
 
-def _pack(task_id: int, message: Any) -> bytes:
+def _pack(task_id: int, message: object) -> bytes:
     # Only the texts of failures need the checks of pack_value: all else are numbers and bytes that are made here.
     if type(message) is Acks:
         failures = tuple((root, index, _failure(what)) for root, index, what in message.failures or ())
@@ -77,7 +82,7 @@ def _pack(task_id: int, message: Any) -> bytes:
     raise TypeError(f"{message!r} cannot be sent to another worker")
 
 
-def _unpack(item: Any) -> tuple[int, Any]:
+def _unpack(item: Received) -> tuple[int, object]:
     match item:
         case (bool(), *_) | (_, _, bool(), *_):  # no number, though an int for Python
             raise ProtocolError(f"not a message of an acker: {item!r:.100}")
@@ -94,7 +99,7 @@ def _unpack(item: Any) -> tuple[int, Any]:
             raise ProtocolError(f"not a message of an acker: {item!r:.100}")
 
 
-def _split(message: Any) -> Sequence[Any]:
+def _split(message: object) -> Sequence[object]:
     """The same in parts that each fit into a payload. Nearly always it is one part."""
     if type(message) is Acks:
         failures, resets, detached = message.failures or (), message.resets or (), message.detached or ()
@@ -112,11 +117,11 @@ def _split(message: Any) -> Sequence[Any]:
 
 def _split_acks(
     items: Sequence[tuple[int, int]],
-    failures: Sequence[tuple[int, int, Any]],
+    failures: Sequence[tuple[int, int, Failure | None]],
     detached: Sequence[tuple[int, int, int, int]],
 ) -> Iterator[Acks]:
     # A ledger takes the first failure of a message, and the others would make the part of this root too large.
-    failed: dict[int, dict[int, tuple[int, int, Any]]] = {}
+    failed: dict[int, dict[int, tuple[int, int, Failure | None]]] = {}
     for failure in failures:
         failed.setdefault(failure[0], {}).setdefault(failure[1], failure)
     parted: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -124,7 +129,7 @@ def _split_acks(
         parted.setdefault(row[0], []).append(row)
     xors = dict(items)
     xor_pairs: list[tuple[int, int]] = []
-    named: list[tuple[int, int, Any]] = []
+    named: list[tuple[int, int, Failure | None]] = []
     left: list[tuple[int, int, int, int]] = []
     for root in dict.fromkeys([*failed, *parted, *xors]):
         mine, away = list(failed.get(root, {}).values()), parted.get(root, [])
@@ -149,7 +154,7 @@ def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
         if part and weight + mine > MAX_PAIRS:
             yield Verdicts(part)
             part, weight = [], 0
-        if kind is VerdictKind.ACK and what:
+        if isinstance(what, dict):
             cut = {i: _cut(failure, len(what)) for i, failure in what.items()}
             verdict = Verdict(kind, root, failure=cut, left=verdict.left)
         elif what is not None:
@@ -162,11 +167,11 @@ def _split_verdicts(verdicts: Sequence[Verdict]) -> Iterator[Verdicts]:
 def _weight(verdict: Verdict) -> int:
     """In pairs."""
     what = verdict.failure
-    failures = 0 if not what else FAILURE_WEIGHT * (len(what) if verdict.kind is VerdictKind.ACK else 1)
+    failures = 0 if not what else FAILURE_WEIGHT * (len(what) if isinstance(what, dict) else 1)
     return (failures or 1) + len(verdict.left) // 4
 
 
-def _cut(failure: Any, count: int) -> Any:
+def _cut(failure: Failure | None, count: int) -> Failure | None:
     """Shorten the text so that `count` (or at least MAX_FAILURES) texts of this length fit."""
     most = max(MIN_TEXT, TEXT_BYTES // (4 * max(count, MAX_FAILURES)))  # UTF-8: up to 4 bytes a character
     if failure is None or failure.error is None or len(failure.error) <= most:
@@ -174,7 +179,7 @@ def _cut(failure: Any, count: int) -> Any:
     return replace(failure, error=f"{failure.error[: most - 2]} …")
 
 
-def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), MAX_PAIRS):
         yield items[start : start + MAX_PAIRS]
 
@@ -185,7 +190,7 @@ ACKER_MESSAGES: Final = MessageCodec(
 """Init, Acks, Verdicts and Forget."""
 
 
-def _are_tuples(*values: Any) -> bool:
+def _are_tuples(*values: object) -> bool:
     return all(isinstance(value, tuple) for value in values)
 
 
@@ -207,25 +212,25 @@ def _undetached(packed: bytes) -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def _root(root: Any) -> int:
+def _root(root: object) -> int:
     if type(root) is not int or not 0 < root < 2**64:
         raise ProtocolError(f"not a root: {root!r:.50}")
     return root
 
 
-def _index(index: Any) -> int:
+def _index(index: object) -> int:
     if type(index) is not int or not -1 <= index < 2**31:
         raise ProtocolError(f"not an index of a message: {index!r:.50}")
     return index
 
 
-def _failure(failure: Any) -> Any:
+def _failure(failure: Failure | None) -> _Encoded | None:
     if failure is None:
         return None
     return failure.reason, failure.component, failure.task, failure.error
 
 
-def _unfailure(what: Any) -> Failure | None:
+def _unfailure(what: Received) -> Failure | None:
     match what:
         case None:
             return None
@@ -240,7 +245,7 @@ def _unfailure(what: Any) -> Failure | None:
             raise ProtocolError(f"not a failure: {what!r:.100}")
 
 
-def _failed(found: Any) -> tuple[int, int, Any]:
+def _failed(found: Received) -> tuple[int, int, Failure | None]:
     match found:
         case (root, index, what):
             return _root(root), _index(index), _unfailure(what)
@@ -248,17 +253,18 @@ def _failed(found: Any) -> tuple[int, int, Any]:
             raise ProtocolError(f"not a failed message: {found!r:.100}")
 
 
-def _verdict(verdict: Verdict) -> Any:
-    what = verdict.failure
-    if verdict.kind is VerdictKind.ACK and what:
-        what = tuple((index, _failure(failure)) for index, failure in what.items())
+def _verdict(verdict: Verdict) -> tuple[int, int, int, object, bytes]:
+    given = verdict.failure
+    what: object
+    if isinstance(given, dict):
+        what = tuple((index, _failure(failure)) for index, failure in given.items())
     else:
-        what = _failure(what)
+        what = _failure(given)
     left = pack_numbers(verdict.left) if verdict.left else b""
     return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what, left
 
 
-def _unverdict(found: Any) -> Verdict:
+def _unverdict(found: Received) -> Verdict:
     match found:
         case (bool(), *_):  # no number, though an int for Python
             raise ProtocolError(f"not a verdict: {found!r:.100}")
@@ -273,8 +279,8 @@ def _unverdict(found: Any) -> Verdict:
             raise ProtocolError(f"not a verdict: {found!r:.100}")
 
 
-def _named(failures: tuple[Any, ...]) -> dict[int, Any]:
-    named: dict[int, Any] = {}
+def _named(failures: tuple[Received, ...]) -> Failures:
+    named: Failures = {}
     for found in failures:
         match found:
             case (index, what):

@@ -73,7 +73,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from ..topology import Failure
 
@@ -98,6 +98,12 @@ class VerdictKind(enum.Enum):
     """Not an end: the clock of the tree was restarted."""
 
 
+Failures = dict[int, Failure | None]
+"""Failed messages of a tree, by index."""
+Reported = Failure | Failures | None
+"""What a FAIL (or an ACK: by index) says about failures."""
+
+
 class Verdict:
     """A verdict about a root. A FAIL is about one message (`index`), with the reported `failure`.
 
@@ -108,7 +114,7 @@ class Verdict:
     __slots__ = ("failure", "index", "kind", "left", "root")
 
     def __init__(
-        self, kind: VerdictKind, root: int, index: int = -1, failure: Any = None, left: tuple[int, ...] = ()
+        self, kind: VerdictKind, root: int, index: int = -1, failure: Reported = None, left: tuple[int, ...] = ()
     ) -> None:
         self.kind = kind
         self.root = root
@@ -123,6 +129,10 @@ class Verdict:
         return f"Verdict({self.kind.name}, {self.root:#x}{at}{why}{left})"
 
 
+Decided = list[tuple[int, Verdict]]
+"""Verdicts with the owners of their trees, in the order of the decisions."""
+
+
 class _Messages:
     """The single messages of a tree that failed or were detached: their failures and open sub-trees.
 
@@ -134,7 +144,7 @@ class _Messages:
     def __init__(self, root: int, owner: int | None) -> None:
         self.root = root
         self.owner = owner
-        self.failures: dict[int, Any] = {}
+        self.failures: Failures = {}
         self.open: dict[int, tuple[int, ...]] = {}
 
     def opens(self, index: int, root: int) -> None:
@@ -196,7 +206,7 @@ class _EarlyRow:
 class Ledger:
     """The XOR table. `timeout_s=None`: trees never expire. Times are monotonic seconds and never go back.
 
-    Every method appends its verdicts to `out`, a list of (owner, verdict), in the order of the decisions.
+    Every method appends its verdicts to `out`.
     """
 
     __slots__ = ("_complete", "_early_rows", "_rows", "_timeout_s", "early_timeout_s")
@@ -223,7 +233,7 @@ class Ledger:
         """Is there anything that can expire?"""
         return bool(self._early_rows) or (self._timeout_s is not None and bool(self._rows))
 
-    def init(self, owner: int, root: int, xor: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def init(self, owner: int, root: int, xor: int, now_s: float, out: Decided) -> None:
         """A spout task `owner` has emitted the tree of `root`: start its clock. `xor` is over its first edges."""
         if root in self._rows or root in self._complete:
             return  # repeated
@@ -243,7 +253,7 @@ class Ledger:
         if not row.xor:
             self.ack(((root, 0),), now_s, out)
 
-    def ack(self, items: Iterable[tuple[int, int]], now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def ack(self, items: Iterable[tuple[int, int]], now_s: float, out: Decided) -> None:
         """Edges were done and made: (root, xor over both) for each root."""
         rows = self._rows
         for root, xor in items:
@@ -262,7 +272,7 @@ class Ledger:
                 elif isinstance(row, _SubRow):
                     self._sub_ended(root, row, out)
 
-    def detach(self, items: Iterable[tuple[int, int, int, int]], now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def detach(self, items: Iterable[tuple[int, int, int, int]], now_s: float, out: Decided) -> None:
         """Rows were detached: (root, index of their message, root of the sub-tree, its first edge) for each.
 
         Call it before the `ack` of the same frame, which contains the edges by which the rows came.
@@ -294,7 +304,7 @@ class Ledger:
             if not edge:
                 self.ack(((sub, 0),), now_s, out)
 
-    def fail(self, root: int, index: int, failure: Any, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def fail(self, root: int, index: int, failure: Failure | None, now_s: float, out: Decided) -> None:
         """A tuple of message `index` of the tree failed. (Its edge is completed by `ack`, like any other.)"""
         row = self._rows.get(root)
         if isinstance(row, _SubRow):
@@ -302,7 +312,7 @@ class Ledger:
         elif root not in self._complete:
             self._fail_message(self._messages_of(root, now_s), index, failure, out)
 
-    def reset(self, root: int, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def reset(self, root: int, now_s: float, out: Decided) -> None:
         """Restart the clock of a tree. (The clock of an early row starts with its INIT anyway.)
 
         For a sub-tree, restart the clocks of all sub-trees of its message, and of the tree if it is not complete.
@@ -325,7 +335,7 @@ class Ledger:
             else:
                 self.reset(messages.root, now_s, out)
 
-    def expire(self, now_s: float, out: list[tuple[int, Verdict]]) -> None:
+    def expire(self, now_s: float, out: Decided) -> None:
         """End the rows whose deadline has passed; early rows end without a verdict."""
         if self._timeout_s is not None:
             for root in _due(self._rows, now_s, self._timeout_s):
@@ -352,14 +362,14 @@ class Ledger:
         self._early_rows.clear()
         self._complete.clear()
 
-    def _completed(self, owner: int, messages: _Messages, out: list[tuple[int, Verdict]]) -> None:
+    def _completed(self, owner: int, messages: _Messages, out: Decided) -> None:
         """The row is zero: all frames of the tree have arrived, so all its sub-trees are known."""
         left = tuple(index for index in messages.open if index not in messages.failures)
         out.append((owner, Verdict(VerdictKind.ACK, messages.root, failure=dict(messages.failures) or None, left=left)))
         if messages.open:
             self._complete[messages.root] = messages
 
-    def _sub_ended(self, root: int, row: _SubRow, out: list[tuple[int, Verdict]]) -> None:
+    def _sub_ended(self, root: int, row: _SubRow, out: Decided) -> None:
         messages, index = row.messages, row.index
         last = messages.ends(index, root)
         if messages.owner is None or self._complete.get(messages.root) is not messages:
@@ -369,7 +379,7 @@ class Ledger:
         if not messages.open:
             del self._complete[messages.root]
 
-    def _fail_message(self, messages: _Messages, index: int, failure: Any, out: list[tuple[int, Verdict]]) -> None:
+    def _fail_message(self, messages: _Messages, index: int, failure: Failure | None, out: Decided) -> None:
         if index not in messages.failures:
             messages.failures[index] = failure
             if messages.owner is not None:

@@ -16,7 +16,10 @@ stay in the entry when the others are acked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from ..topology import Failure, MessageId, Row
 
 _SETTLED: Final = object()
 
@@ -24,7 +27,7 @@ _SETTLED: Final = object()
 class Emission(NamedTuple):
     """What was emitted under a message id, kept for replay and for spouts that need their values."""
 
-    values: tuple[Any, ...]
+    values: Row
     stream: str
     direct: int | None = None
 
@@ -32,8 +35,8 @@ class Emission(NamedTuple):
 class Settled(NamedTuple):
     """A message with its outcome. `failure` is None if it was acked; `attempts` counts its earlier failures."""
 
-    message_id: Any
-    failure: Any
+    message_id: MessageId
+    failure: Failure | None
     emission: Emission | None
     attempts: int
     emitted_s: float
@@ -50,30 +53,30 @@ class Tree:
 
     def __init__(
         self,
-        ids: Sequence[Any],
+        ids: Sequence[MessageId],
         emissions: Sequence[Emission] | None,
         attempts: int,
         emitted_s: float,
         indices: Sequence[int] | None = None,
     ) -> None:
-        self.ids: Sequence[Any] = ids if type(ids) is range else tuple(ids)
+        self.ids: Sequence[MessageId] = ids if type(ids) is range else tuple(ids)
         self.emissions = emissions
         self.attempts = attempts
         self.emitted_s = self.since_s = emitted_s
         self.indices = indices
         self.open = len(self.ids)
 
-    def open_ids(self) -> Sequence[Any]:
+    def open_ids(self) -> Sequence[MessageId]:
         """The message ids that are not settled yet."""
         if self.open == len(self.ids):
             return self.ids
         return [message_id for message_id in self.ids if message_id is not _SETTLED]
 
-    def settled(self, failure: Any = None) -> list[Settled]:
+    def settled(self, failure: Failure | None = None) -> list[Settled]:
         """The outcomes of all messages that are not settled yet."""
         return [self.settle(i, failure) for i, message_id in enumerate(self.ids) if message_id is not _SETTLED]
 
-    def settle(self, place: int, failure: Any) -> Settled:
+    def settle(self, place: int, failure: Failure | None) -> Settled:
         """The outcome of one message."""
         emission = self.emissions[place] if self.emissions is not None else None
         return Settled(self.ids[place], failure, emission, self.attempts, self.emitted_s)
@@ -127,7 +130,7 @@ class Pending:
         return len(self._trees)
 
     def add(
-        self, root: int, ids: Sequence[Any], emissions: Sequence[Emission] | None, attempts: int, now_s: float
+        self, root: int, ids: Sequence[MessageId], emissions: Sequence[Emission] | None, attempts: int, now_s: float
     ) -> None:
         """A tree was emitted: message ids by index; `emissions` parallel to them, or None.
 
@@ -159,12 +162,12 @@ class Pending:
         """One detached message is acked; None if it was settled before."""
         return self._take(root, index)
 
-    def failed(self, root: int, index: int, failure: Any) -> Settled | None:
+    def failed(self, root: int, index: int, failure: Failure | None) -> Settled | None:
         """One message failed; None if it was settled before."""
         tree = self._take(root, index)
         return None if tree is None else tree.settle(0, failure)
 
-    def expired(self, key: Key, failure: Any) -> list[Settled]:
+    def expired(self, key: Key, failure: Failure | None) -> list[Settled]:
         """The tree (or a message with its own clock) timed out: every open message of it fails."""
         tree = self._trees.pop(key, None)
         if tree is None:
@@ -197,7 +200,7 @@ class Pending:
         """The keys of everything open, oldest first: for `expired`."""
         return list(self._trees)
 
-    def message_ids(self) -> list[Any]:
+    def message_ids(self) -> list[MessageId]:
         """Every open message id, oldest first; for reports."""
         return [message_id for tree in self._trees.values() for message_id in tree.open_ids()]
 

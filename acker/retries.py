@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..topology import MessageId
 
 
 class FailureAction(enum.Enum):
@@ -38,9 +41,9 @@ class Retries:
     def __init__(self, max_retries: int | None, remembered: int = 10_000) -> None:
         self._max_retries = max_retries
         self._remembered = remembered
-        self.suspects: OrderedDict[Any, int] = OrderedDict()
+        self.suspects: OrderedDict[MessageId, int] = OrderedDict()
 
-    def failed(self, message_id: Any, failures: int) -> FailureAction:
+    def failed(self, message_id: MessageId, failures: int) -> FailureAction:
         """A message failed for the `failures`-th time."""
         if self._max_retries is not None:
             return FailureAction.REPLAY if failures <= self._max_retries else FailureAction.DEAD_LETTER
@@ -53,14 +56,14 @@ class Retries:
             self.suspects.popitem(last=False)
         return FailureAction.NOTIFY_SPOUT
 
-    def failures_of(self, message_id: Any) -> int:
+    def failures_of(self, message_id: MessageId) -> int:
         """How often a message that is emitted now has failed before."""
         try:
             return self.suspects.get(message_id, 0)
         except TypeError:
             return 0
 
-    def settled(self, message_id: Any) -> None:
+    def settled(self, message_id: MessageId) -> None:
         """The message was acked."""
         if self.suspects:
             try:

@@ -61,7 +61,7 @@ class MessageOutcomes:
                     await self._acked(tree)
                 return
             if verdict.failure:  # failures are repeated here: their own verdict may be lost
-                for index, failure in verdict.failure.items():
+                for index, failure in verdict.failure.items():  # type: ignore[union-attr] # an ACK names several
                     await self._fail(verdict.root, index, failure)
             tree = pending.acked(verdict.root, verdict.left)
             if tree is not None:
@@ -146,7 +146,7 @@ class MessageOutcomes:
     async def _failed(self, settled: Settled) -> None:
         self._task.counters.failed += 1
         failures = settled.attempts + 1
-        failure: Failure = replace(settled.failure, attempts=failures)
+        failure: Failure = replace(settled.failure, attempts=failures)  # type: ignore[type-var, assignment] # it failed
         if self._task.user.hook_calls is not None:
             self._task.user.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
         fate = self._retries.failed(settled.message_id, failures)

@@ -245,7 +245,7 @@ class _HarnessResults:
                 self.emitted.setdefault(segment.origin.stream, []).extend(segment.rows)
                 if not segment.root and segment.lineage is None:
                     self.unanchored.extend(segment.rows)
-        failures: dict[int, Failure] = {}
+        failures: dict[int, Failure | None] = {}
         [acker] = self._env.acker_ids
         while (message := self._env.mailboxes[acker].take_control()) is not EMPTY:
             if isinstance(message, Acks):
