@@ -26,6 +26,7 @@ from typing import Final
 
 from .aggregates import Aggregate, States
 from .errors import WindowError
+from .state_codec import StateCodec
 from .values import RowKey, State, Value
 from .window import Fired, Window
 
@@ -74,6 +75,10 @@ class AggregateRunner:
     def unchecked_merges(self) -> list[Merge]:
         """The merges, without protection for plain numbers: the caller handles their exceptions."""
         return self.merges if self._has_failed else self._unchecked
+
+    def codec(self) -> StateCodec:
+        """What packs the states and results for a dump."""
+        return StateCodec(self._aggregate)
 
     def new_columns(self) -> Columns:
         """Empty states of each part."""

@@ -11,6 +11,7 @@
 4. `purge` is called once for each key and window. (Ready-made aggregates, which change nothing, get many keys at once.)
 5. A row that fails is in no part of a Combined: an aggregate that changes its state in place has a `ready_for`.
 6. `execute_batch` is given rows that `takes` has accepted, and then cannot fail.
+7. A state that cannot be sent to another process is dumped and loaded by `pack_state` and `unpack_state` (dumps.py).
 
 From: JStorm, BaseWindowedBolt (initWindowState, execute, purgeWindow) and WindowStateMerger.
 """
@@ -48,6 +49,27 @@ class Aggregate:
     def merge(self, first: State, second: State) -> State:
         """One state made of two, which stay unchanged."""
         raise WindowError(f"{type(self).__qualname__} has no merge(first, second)")
+
+    def pack_state(self, state: State) -> Value:
+        """A state as a value that can be sent to another process, for a dump. Write it if states are no such values.
+
+        Without it a state is dumped as it is. The result must not change when the state does, and is never None.
+        """
+        return state
+
+    def unpack_state(self, value: Value) -> State:
+        """The state of which `pack_state` has made this value; never None."""
+        return value
+
+    @property
+    def packs_states(self) -> bool:
+        """Whether there is a `pack_state`."""
+        return type(self).pack_state is not Aggregate.pack_state
+
+    @property
+    def gives_states(self) -> bool:
+        """Whether a result is the state itself."""
+        return type(self).purge is Aggregate.purge and type(self).together is Aggregate.together
 
     @property
     def title(self) -> str:

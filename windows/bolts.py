@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .kept_rows import WindowRows
     from .machine import BufferedMachine, IncrementalMachine
     from .settings import TimeSettings
-    from .values import Returned, Setting, State
+    from .values import Returned, Setting, State, Value
     from .window import Window
 
 Windows = Sliding | Session | Counts | Mixed
@@ -261,6 +261,14 @@ class WindowedBolt(WindowBolt):
         """
         raise NotImplementedError(f"{type(self).__name__} has no merge(first, second)")
 
+    def pack_state(self, state: State) -> Value:
+        """A state as a value that can be sent to another process, for a dump of the windows; never None. Optional."""
+        return state
+
+    def unpack_state(self, value: Value) -> State:
+        """The state of which `pack_state` has made this value; never None."""
+        return value
+
     def purge(self, *given: State, **_: State) -> Returned:  # of any signature, for type checkers
         """Called when the window fires or emits an early result. What it returns is emitted. It must change nothing.
 
@@ -394,6 +402,9 @@ class OwnMethods(Aggregate):
         self.init_state = bolt.init_state  # type: ignore[method-assign]
         self.execute = bolt.execute  # type: ignore[method-assign, assignment]
         self.merge = bolt.merge  # type: ignore[method-assign]
+        self.pack_state = bolt.pack_state  # type: ignore[method-assign]
+        self.unpack_state = bolt.unpack_state  # type: ignore[method-assign]
+        self._packs_states = bolt.defines("pack_state")
 
     @property
     def title(self) -> str:
@@ -404,6 +415,10 @@ class OwnMethods(Aggregate):
     def merges(self) -> bool:
         """Whether the bolt defines `merge`."""
         return self._merges
+
+    @property
+    def packs_states(self) -> bool:
+        return self._packs_states
 
 
 def key_names(key: Key) -> tuple[str, ...]:

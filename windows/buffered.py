@@ -26,16 +26,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from .assigners import Counts, Sliding, whole
+from .dumps import check, picked, whole_number
 from .firing import FiringWithRows
-from .kept_rows import MAX_ROWS, KeptRows, WindowRows, row_limit_error
-from .values import Row, RowKey
+from .kept_rows import MAX_ROWS, KeptRows, NumberedRow, WindowRows, row_limit_error
 from .watermarks import END_MS
 from .window import AddResult, Window, in_order, new_key
 
-NumberedRow = tuple[int, Row]
-"""The sequence number of a row's arrival, and the row."""
+if TYPE_CHECKING:
+    from .dumps import Columns, TableName
+    from .values import Row, RowKey, Value
+
+SLICES: Final = "slices"
+"""The table of a dump that has them: (number of the slice, key) → rows. The others: end → keys to process then."""
 
 
 class _Slice:
@@ -81,7 +86,6 @@ class BufferedWindows(KeptRows):
     def __init__(self, assigner: Sliding, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
-        self._arrivals = 0
         self._of_key: dict[RowKey, _Buffer] = {}
         self._timers: dict[int, dict[RowKey, None]] = {}
         self._ends: list[int] = []  # a heap
@@ -95,6 +99,8 @@ class BufferedWindows(KeptRows):
         if not self._ends or not self._has_passed(self._ends[0]):
             return None
         end = heappop(self._ends)
+        if self._changes is not None:
+            self._changes.drop(end)
         window = Window(end - self._assigner.size_ms, end)
         return self._of_each(list(self._timers.pop(end)), lambda key: self._fire_key(key, window))
 
@@ -111,6 +117,8 @@ class BufferedWindows(KeptRows):
         self._arrivals += 1
         buffer.add(number, (self._arrivals, row))
         self.rows += 1
+        if self._changes is not None:
+            self._changes.changed(SLICES, (number, key))
         end = self._assigner.first_end(number)
         if self.watermark is not None and self._has_passed(end):  # then its first window is the next one to fire
             slide_ms = self._assigner.slide_ms
@@ -124,11 +132,17 @@ class BufferedWindows(KeptRows):
             keys = self._timers[end] = {}
             heappush(self._ends, end)
         keys[key] = None
+        if self._changes is not None:
+            self._changes.changed(end, key)
 
     def _fire_key(self, key: RowKey, window: Window) -> WindowRows | None:
         """The rows of a key in a window that fires; None: there are none."""
         assigner, buffer = self._assigner, self._of_key[key]
         first, last = assigner.numbers_of((window.start, window.end - 1))
+        if self._changes is not None:
+            for number in buffer.up_to(last):
+                if number < first or buffer.slices[number].fired < len(buffer.slices[number].rows):
+                    self._changes.changed(SLICES, (number, key))
         expired_slices = buffer.pop_before(first)
         inside = [(number, buffer.slices[number]) for number in buffer.up_to(last)]
         fired = None
@@ -138,9 +152,8 @@ class BufferedWindows(KeptRows):
             rows = in_arrival_order(slice_.rows for _, slice_ in inside)
             new = in_arrival_order(slice_.rows[slice_.fired :] for _, slice_ in inside)
             fired = WindowRows(window, key, rows, new, expired)
-            self._released += in_arrival_order(
-                slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end
-            )
+            last_slices = (slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end)
+            self._release(sorted(chain.from_iterable(last_slices), key=_arrival))
         for _, slice_ in inside:
             slice_.fired = len(slice_.rows)
         self._schedule_next(key, buffer, window.end + assigner.slide_ms)
@@ -151,6 +164,47 @@ class BufferedWindows(KeptRows):
             self._set_timer(key, max(next_end, self._assigner.first_end(buffer.numbers[0])))
         else:
             del self._of_key[key]
+
+    def _tables(self) -> Iterable[TableName]:
+        return (SLICES, *self._timers)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        if isinstance(name, int):
+            return [dict(picked(self._timers[name], keys))]
+        slices: Iterable[tuple[RowKey, _Slice]]
+        if keys is None:
+            slices = (
+                ((number, key), buffer.slices[number])
+                for key, buffer in self._of_key.items()
+                for number in buffer.numbers
+            )
+        else:
+            slices = (
+                ((number, key), self._of_key[key].slices[number])
+                for number, key in keys
+                if key in self._of_key and number in self._of_key[key].slices
+            )
+        return [{at: (slice_.fired, self._pack_numbered(slice_.rows)) for at, slice_ in slices}]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        (column,) = columns
+        if isinstance(name, int):
+            for key in column:
+                self._set_timer(key, name)
+            return
+        check(name == SLICES, f"a table {name!r:.100} of buffered windows")
+        for (number, key), (fired, rows) in column.items():
+            buffer = self._of_key.setdefault(key, _Buffer())
+            for row in self._unpack_numbered(rows, key):
+                buffer.add(whole_number(number, "the number of a slice"), row)
+            slice_ = buffer.slices[number]
+            slice_.fired = whole_number(fired, "the number of rows that have fired")
+            check(0 <= fired <= len(slice_.rows), f"{fired} of {len(slice_.rows)} rows have fired")
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        super()._load_state(state)
+        keys = set(chain.from_iterable(self._timers.values()))
+        check(keys == self._of_key.keys(), "its timers do not fit its rows")
 
 
 class BufferedCounts(FiringWithRows[WindowRows]):

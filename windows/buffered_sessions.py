@@ -11,16 +11,19 @@ From: Storm, whose windows keep their rows, and which has no sessions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from .buffered import NumberedRow, in_arrival_order
-from .kept_rows import MAX_ROWS, KeptRows, WindowRows
-from .open_sessions import OpenSession, OpenSessions
+from .buffered import in_arrival_order
+from .dumps import check
+from .kept_rows import MAX_ROWS, KeptRows, NumberedRow, WindowRows
+from .open_sessions import SESSIONS, OpenSession, OpenSessions
 from .window import STEP, new_key
 
 if TYPE_CHECKING:
     from .assigners import Session
+    from .dumps import Columns, TableName
     from .values import Row, RowKey
 
 
@@ -29,7 +32,6 @@ class BufferedSessions(KeptRows):
 
     def __init__(self, assigner: Session, *, allowed_lateness_ms: int = 0, max_rows: int = MAX_ROWS) -> None:
         super().__init__(assigner, allowed_lateness_ms, max_rows)
-        self._arrivals = 0
         self._sessions: OpenSessions[list[NumberedRow]] = OpenSessions(assigner.gap_ms)
 
     @property
@@ -47,6 +49,8 @@ class BufferedSessions(KeptRows):
         closed: dict[RowKey, OpenSession[list[NumberedRow]]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
+            if self._changes is not None:
+                self._changes.changed(SESSIONS, session.key)
             if not len(closed) % STEP:
                 yield []
         yield from self._of_each(list(closed), lambda key: self._fired(key, closed[key]))
@@ -54,8 +58,18 @@ class BufferedSessions(KeptRows):
     def _fired(self, key: RowKey, session: OpenSession[list[NumberedRow]]) -> WindowRows:
         rows = in_arrival_order([session.contents])
         self.rows -= len(rows)
-        self._released += rows
+        self._release(sorted(session.contents, key=_arrival))
         return WindowRows(session.window, key, rows, rows, ())
+
+    def _tables(self) -> Iterable[TableName]:
+        return (SESSIONS,)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        return [self._sessions.dump(keys, self._pack_numbered)]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        check(name == SESSIONS and len(columns) == 1, f"a table {name!r:.100} of sessions")
+        self._sessions.load(columns[0], self._unpack_numbered)
 
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
@@ -75,4 +89,9 @@ class BufferedSessions(KeptRows):
         held.append((self._arrivals, row))
         self.rows += 1
         self._sessions.put(key, merge, held)
+        if self._changes is not None:
+            self._changes.changed(SESSIONS, key)
         return True
+
+
+_arrival = itemgetter(0)

@@ -63,6 +63,15 @@ class Distinct(OfRows):
         union.update(second)
         return union.get_result()
 
+    def pack_state(self, state: State) -> bytes:
+        """The sketch in the library's own format."""
+        packed: bytes = state.serialize_updatable()
+        return packed
+
+    def unpack_state(self, value: bytes) -> State:
+        """A sketch in the library's own format."""
+        return self._sketch.deserialize(value)
+
     def purge(self, state: State, window: Window) -> int:
         """The estimate, rounded."""
         estimate: float = state.get_estimate()

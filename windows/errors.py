@@ -1,4 +1,4 @@
-"""Errors of windows: wrong definitions, rows that fit in no window, and limits that are exceeded."""
+"""Errors of windows: wrong definitions, rows that fit in no window, and limits that are exceeded, dumps."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ class TimestampError(AiostormError):
 
 class WindowLimitError(AiostormError):
     """A row would need more states than windows may have. Only that row fails; open windows stay."""
+
+
+class WindowStateError(AiostormError):
+    """A dump of windows that cannot be made or loaded: other windows, other settings, another version, damaged."""
 
 
 class JoinError(AiostormError):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .assigners import duration
+from .dumps import Dumped, check, time_or_none
 from .timestamps import to_ms
 from .window import AddResult, Window
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Firing(ABC, Generic[R]):
+class Firing(Dumped, Generic[R]):
     """Base class of windows by time. R is the type of a result."""
 
     def __init__(self, allowed_lateness_ms: int) -> None:
@@ -38,6 +39,14 @@ class Firing(ABC, Generic[R]):
     @abstractmethod
     def _close_next(self) -> Iterator[list[R]] | None:
         """Close the next window that is due and give its results in steps (a step may be empty). None: none is due."""
+
+    @abstractmethod
+    def _pack_result(self, result: R) -> Value:
+        """A result that was not taken yet, for a dump."""
+
+    @abstractmethod
+    def _unpack_result(self, packed: Value) -> R:
+        """The reverse of _pack_result."""
 
     def advance(self, watermark_ms: int) -> Iterator[R]:
         """The results that are due at this watermark. Those not taken from the iterator are first in the next one."""
@@ -104,6 +113,18 @@ class Firing(ABC, Generic[R]):
             if closed is None:
                 return False
             self._firing = closed
+
+    def _settle(self) -> None:
+        for some in self._firing:
+            self._ready.extend(some)
+
+    def _state(self) -> dict[str, Value]:
+        return {"watermark": self.watermark, "ready": list(map(self._pack_result, self._ready))}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        self.watermark = time_or_none(state["watermark"], "the watermark")
+        check(isinstance(state["ready"], list), "its results are no list")
+        self._ready.extend(map(self._unpack_result, state["ready"]))
 
 
 class FiringWithRows(ABC, Generic[R]):

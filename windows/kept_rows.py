@@ -9,18 +9,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .assigners import whole
+from .dumps import check, whole_number
 from .errors import WindowLimitError
 from .firing import Firing
+from .state_codec import window_of
 from .timestamps import to_ms
 from .window import AddResult, Window, in_steps
 
 if TYPE_CHECKING:
-    from .values import Row, RowKey
+    from .values import Row, RowKey, Value
 
 MAX_ROWS: Final = 1_000_000
 """The default limit of rows of an instance."""
@@ -49,6 +51,10 @@ class WindowRows:
         return self.expired
 
 
+NumberedRow = tuple[int, "Row"]
+"""The sequence number of a row's arrival, and the row."""
+
+
 class Assigner(Protocol):
     """Assigns windows to rows."""
 
@@ -66,6 +72,11 @@ class KeptRows(Firing[WindowRows]):
         self._windows_of = assigner.windows_of
         self._max_rows = whole(max_rows, "max_rows")
         self._released: list[Row] = []
+        self._description = repr(assigner)
+        self._arrivals = 0
+        self._loaded_until = 0  # rows that arrived up to this one were loaded
+        self._pack_row: Callable[[Row], Value] = _unchanged
+        self._unpack_row: Callable[[Value], Row] = _unchanged
 
     def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Row]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and the row itself. Returns which were late or failed."""
@@ -76,9 +87,48 @@ class KeptRows(Firing[WindowRows]):
         return self._windows_of(to_ms(timestamp))
 
     def released(self) -> list[Row]:
-        """Rows that were in their last window since the last call."""
+        """Rows that were in their last window since the last call, without rows that were loaded: they are done."""
         released, self._released = self._released, []
         return released
+
+    def convert_rows(self, pack: Callable[[Row], Value], unpack: Callable[[Value], Row]) -> None:
+        """Rows are dumped as what `pack` makes of them, and loaded by `unpack`. Without it: as they are."""
+        self._pack_row, self._unpack_row = pack, unpack
+
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {"windows": self._description, "allowed_lateness_ms": self._lateness_ms}
+
+    def _state(self) -> dict[str, Value]:
+        return {**super()._state(), "arrivals": self._arrivals}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        super()._load_state(state)
+        self._arrivals = self._loaded_until = whole_number(state["arrivals"], "the number of rows")
+
+    def _pack_result(self, result: WindowRows) -> Value:
+        rows = [list(map(self._pack_row, rows)) for rows in (result.rows, result.new, result.expired)]
+        return result.window.start, result.window.end, result.key, *rows
+
+    def _unpack_result(self, packed: Value) -> WindowRows:
+        start, end, key, *rows = packed
+        all_rows, new, expired = (tuple(map(self._unpack_row, some)) for some in rows)
+        return WindowRows(window_of(start, end), key, all_rows, new, expired)
+
+    def _pack_numbered(self, rows: Sequence[NumberedRow], _: RowKey = None) -> list[Value]:
+        pack = self._pack_row
+        return [(number, pack(row)) for number, row in rows]
+
+    def _unpack_numbered(self, packed: Sequence[Value], key: RowKey) -> list[NumberedRow]:
+        rows = [(whole_number(number, "a row's number"), self._unpack_row(row)) for number, row in packed]
+        check(bool(rows), f"key {key!r:.100} has a window without rows")
+        self.rows += len(rows)
+        return rows
+
+    def _release(self, rows: Iterable[NumberedRow]) -> None:
+        """Report rows that were in their last window."""
+        until = self._loaded_until
+        self._released += [row for number, row in rows if number > until]
 
     @abstractmethod
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
@@ -97,6 +147,10 @@ class KeptRows(Firing[WindowRows]):
                 if fired is not None:
                     yield [fired]
             yield []
+
+
+def _unchanged(row: Row) -> Row:
+    return row
 
 
 def row_limit_error(max_rows: int) -> WindowLimitError:

@@ -29,29 +29,38 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from .assigners import Mixed, whole
+from .dumps import check, picked, whole_number
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .watermarks import END_MS
 from .window import Window, new_key
 
 if TYPE_CHECKING:
-    from .values import Row, RowKey
+    from .dumps import Columns, TableName
+    from .values import Row, RowKey, Value
 
 K = TypeVar("K")
 
+ROWS: Final = "rows"
+"""The table of a dump that has what is kept for each key. Tables with a number: end → keys to process then."""
+
+IDLE: Final = "idle"
+"""The table of a dump that has the keys without rows."""
+
 
 class _KeptRow:
-    """A row that is kept. `was_fired`: it has been in a window."""
+    """A row that is kept. `number`: of its arrival; `was_fired`: it has been in a window."""
 
-    __slots__ = ("at", "row", "was_fired")
+    __slots__ = ("at", "number", "row", "was_fired")
 
-    def __init__(self, at: int, row: Row) -> None:
+    def __init__(self, at: int, row: Row, number: int) -> None:
         self.at = at
+        self.number = number
         self.row = row
         self.was_fired = False
 
@@ -67,12 +76,19 @@ class _Timers:
     def next_end(self) -> int | None:
         return self._ends[0] if self._ends else None
 
+    @property
+    def ends(self) -> Iterable[int]:
+        return self._keys
+
     def set(self, key: Hashable, end: int) -> None:
         keys = self._keys.get(end)
         if keys is None:
             keys = self._keys[end] = {}
             heappush(self._ends, end)
         keys[key] = None
+
+    def at(self, end: int) -> dict[Hashable, None]:
+        return self._keys[end]
 
     def pop(self) -> list[Hashable]:
         """Remove and return the keys to process next."""
@@ -104,6 +120,8 @@ class _MixedWindows(KeptRows, Generic[K]):
     def _close_next(self) -> Iterator[list[WindowRows]] | None:
         end = self._timers.next_end
         if end is not None and self._has_passed(end):
+            if self._changes is not None:
+                self._changes.drop(end)
             return self._of_each(self._timers.pop(), lambda key: self._fire_key(key, end))
         if self.watermark is not None and self.watermark >= END_MS:
             self._release_all()
@@ -116,7 +134,57 @@ class _MixedWindows(KeptRows, Generic[K]):
             new_key(key)
             kept = self._of_key[key] = empty
         self.rows += 1
+        self._arrivals += 1
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         return kept
+
+    def _set_timer(self, key: RowKey, end: int) -> None:
+        self._timers.set(key, end)
+        if self._changes is not None:
+            self._changes.changed(end, key)
+
+    def _release_rows(self, rows: list[_KeptRow]) -> None:
+        self._release((row.number, row.row) for row in rows)
+
+    @abstractmethod
+    def _pack_key(self, kept: K) -> Value:
+        """What is kept for a key, for a dump."""
+
+    @abstractmethod
+    def _unpack_key(self, packed: Value) -> K:
+        """The reverse of _pack_key."""
+
+    def _pack_kept(self, rows: list[_KeptRow]) -> list[Value]:
+        return [(row.at, row.number, row.was_fired, self._pack_row(row.row)) for row in rows]
+
+    def _unpack_kept(self, packed: Value) -> list[_KeptRow]:
+        rows: list[_KeptRow] = []
+        for at, number, was_fired, row in packed:
+            kept = _KeptRow(whole_number(at, "a row's time"), self._unpack_row(row), whole_number(number, "its number"))
+            kept.was_fired = bool(was_fired)
+            check(not rows or rows[-1].at <= at, "its rows are not in the order of time")
+            rows.append(kept)
+        self.rows += len(rows)
+        return rows
+
+    def _tables(self) -> Iterable[TableName]:
+        return (ROWS, *self._timers.ends)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        if isinstance(name, int):
+            return [dict(picked(self._timers.at(name), keys))]
+        return [{key: self._pack_key(kept) for key, kept in picked(self._of_key, keys)}]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        (column,) = columns
+        if isinstance(name, int):
+            for key in column:
+                self._timers.set(key, name)
+            return
+        check(name == ROWS, f"a table {name!r:.100} of mixed windows")
+        for key, packed in column.items():
+            self._of_key[key] = self._unpack_key(packed)
 
     @property
     def _reached_ms(self) -> int | None:
@@ -145,8 +213,8 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
                 behind = bisect_left(kept, end, key=_at) - bisect_right(kept, at_ms, key=_at)
             if behind >= self._size:
                 return False
-        insort(self._add_to(key, kept, []), _KeptRow(at_ms, row), key=_at)
-        self._timers.set(key, end)
+        insort(self._add_to(key, kept, []), _KeptRow(at_ms, row, self._arrivals), key=_at)
+        self._set_timer(key, end)
         return True
 
     def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:
@@ -156,17 +224,32 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
         left, inside = kept[:start], kept[start:until]
         del kept[:start]
         self.rows -= start
-        self._released += map(_row, left)
+        self._release_rows(left)
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         if until < start + len(kept):
-            self._timers.set(key, self._assigner.end_after(kept[until - start].at))
+            self._set_timer(key, self._assigner.end_after(kept[until - start].at))
         window = Window(inside[0].at, end) if inside else None
         return None if window is None else _fired(window, key, inside, [row for row in left if row.was_fired])
 
     def _release_all(self) -> None:
         for kept in self._of_key.values():
-            self._released += map(_row, kept)
+            self._release_rows(kept)
+        if self._changes is not None:
+            self._changes.drop(ROWS)
         self._of_key.clear()
         self.rows = 0
+
+    def _pack_key(self, kept: list[_KeptRow]) -> Value:
+        return self._pack_kept(kept)
+
+    def _unpack_key(self, packed: Value) -> list[_KeptRow]:
+        return self._unpack_kept(packed)
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        super()._load_state(state)
+        keys = {key for end in self._timers.ends for key in self._timers.at(end)}
+        check(keys <= self._of_key.keys(), "its timers do not fit its rows")
 
 
 class _KeyRows:
@@ -199,9 +282,10 @@ class MsEachRows(_MixedWindows[_KeyRows]):
                 key, None, _KeyRows([self._reached_ms or 0] * idle)
             )  # all of them have been reached
             self._idle.pop(key, None)
+            self._touch_idle(key)
         else:
             self._add_to(key, key_rows, key_rows)
-        insort(key_rows.rows, _KeptRow(at_ms, row), key=_at)
+        insort(key_rows.rows, _KeptRow(at_ms, row, self._arrivals), key=_at)
         insort(key_rows.uncounted, counted_at)
         self._schedule_next(key, key_rows)
         return True
@@ -215,6 +299,8 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         key_rows, fired = self._of_key.get(key), None
         if key_rows is None:
             return None
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         counted = bisect_left(key_rows.uncounted, end)
         counted -= counted % self._slide
         if counted:
@@ -233,8 +319,11 @@ class MsEachRows(_MixedWindows[_KeyRows]):
             del self._of_key[key]
             if key_rows.uncounted:
                 self._idle[key] = len(key_rows.uncounted)
+                self._touch_idle(key)
                 if len(self._idle) > self._max_rows:
-                    del self._idle[next(iter(self._idle))]
+                    oldest = next(iter(self._idle))
+                    del self._idle[oldest]
+                    self._touch_idle(oldest)
         return fired
 
     def _release_before(self, key_rows: _KeyRows, end: int) -> None:
@@ -242,7 +331,7 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         count = bisect_right(key_rows.rows, end - self._size_ms, key=_at)
         left = key_rows.rows[:count]
         del key_rows.rows[:count]
-        self._released += map(_row, left)
+        self._release_rows(left)
         before = len(key_rows.left) + count
         key_rows.left = [row for row in (*key_rows.left, *left) if row.was_fired and row.at + 2 * self._size_ms > end]
         self.rows -= before - len(key_rows.left)
@@ -250,11 +339,38 @@ class MsEachRows(_MixedWindows[_KeyRows]):
     def _schedule_next(self, key: RowKey, key_rows: _KeyRows) -> None:
         """Set timers for the next window of a key and for its next release."""
         if len(key_rows.uncounted) >= self._slide:
-            self._timers.set(key, key_rows.uncounted[self._slide - 1] + 1)
+            self._set_timer(key, key_rows.uncounted[self._slide - 1] + 1)
         if key_rows.rows:
-            self._timers.set(key, key_rows.rows[0].at + self._size_ms)
+            self._set_timer(key, key_rows.rows[0].at + self._size_ms)
         if key_rows.left:
-            self._timers.set(key, key_rows.left[0].at + 2 * self._size_ms)
+            self._set_timer(key, key_rows.left[0].at + 2 * self._size_ms)
+
+    def _touch_idle(self, key: RowKey) -> None:
+        if self._changes is not None:
+            self._changes.changed(IDLE, key)
+
+    def _tables(self) -> Iterable[TableName]:
+        return (*super()._tables(), IDLE)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        return [dict(picked(self._idle, keys))] if name == IDLE else super()._table(name, keys)
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        if name != IDLE:
+            super()._load_table(name, columns)
+            return
+        for key, count in columns[0].items():
+            self._idle[key] = whole_number(count, "the number of rows of a key")
+
+    def _pack_key(self, kept: _KeyRows) -> Value:
+        return self._pack_kept(kept.rows), self._pack_kept(kept.left), list(kept.uncounted)
+
+    def _unpack_key(self, packed: Value) -> _KeyRows:
+        rows, left, uncounted = packed
+        check(isinstance(uncounted, list), "the times of rows that are not counted yet are no list")
+        key_rows = _KeyRows([whole_number(at, "the time of a row") for at in uncounted])
+        key_rows.rows, key_rows.left = self._unpack_kept(rows), self._unpack_kept(left)
+        return key_rows
 
 
 def _fired(window: Window, key: RowKey, inside: list[_KeptRow], expired: list[_KeptRow]) -> WindowRows | None:

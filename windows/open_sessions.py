@@ -23,15 +23,24 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from .dumps import check
+from .state_codec import window_of
 from .window import Window
 
 if TYPE_CHECKING:
-    from .values import RowKey
+    from collections.abc import Callable, Iterable
+
+    from .dumps import Column
+    from .values import RowKey, Value
 
 S = TypeVar("S")
 
 FEW_TIMERS: Final = 1_000
 """Up to this many timers are not cleaned up."""
+
+
+SESSIONS: Final = "sessions"
+"""The table of a dump that has them."""
 
 
 class OpenSession(Generic[S]):
@@ -122,6 +131,27 @@ class OpenSessions(Generic[S]):
         session = heappop(self._timers)[2]
         self._remove(session)
         return session
+
+    def dump(self, keys: Iterable[RowKey] | None, pack: Callable[[S, RowKey], Value]) -> Column:
+        """Key → its sessions: start → (end, packed contents). With `keys`: of those that have open sessions."""
+        return {
+            key: {session.start: (session.end, pack(session.contents, key)) for session in sessions}
+            for key in (self._of_key if keys is None else keys)
+            if (sessions := self.of(key))
+        }
+
+    def load(self, column: Column, unpack: Callable[[Value, RowKey], S]) -> None:
+        """The reverse of dump, of sessions that are new here."""
+        for key, sessions in column.items():
+            loaded: list[OpenSession[S]] = []
+            for start, (end, packed) in sessions.items():
+                window = window_of(start, end)
+                check(not loaded or loaded[-1].end < start, f"sessions of key {key!r:.100} overlap")
+                loaded.append(OpenSession(key, window, unpack(packed, key)))
+                self._set_timer(loaded[-1])
+            check(bool(loaded), f"key {key!r:.100} has no session")
+            self._of_key[key] = loaded
+            self.count += len(loaded)
 
     def _set_timer(self, session: OpenSession[S]) -> None:
         self._timers_set += 1

@@ -8,11 +8,12 @@ From: JStorm, WindowedBoltExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from .dumps import check, whole_number
 from .errors import WindowError
 from .time_windows import MAX_STATES, Rows, TimeWindows
 from .timestamps import to_ms
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .aggregate_runner import Columns
     from .aggregates import Aggregate
     from .assigners import Sliding
+    from .dumps import Columns as DumpColumns
+    from .dumps import TableName
     from .values import RowKey, State
 
 
@@ -75,7 +78,22 @@ class PlainWindows(TimeWindows):
         start = heappop(self._starts)
         columns = self._open.pop(start)
         self.states -= len(columns[0])
+        if self._changes is not None:
+            self._changes.drop(start)
         return self._results(Window(start, start + self._assigner.size_ms), columns)
+
+    def _tables(self) -> Iterable[TableName]:
+        return self._open
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> DumpColumns:
+        return self._runner.codec().pack_columns(self._open[whole_number(name, "a window")], keys)
+
+    def _load_table(self, name: TableName, columns: DumpColumns) -> None:
+        start = whole_number(name, "the start of a window")
+        check(not (start - self._assigner.offset_ms) % self._assigner.slide_ms, f"no window starts at {start}")
+        states = self._open[start] = self._runner.codec().unpack_columns(columns)
+        heappush(self._starts, start)
+        self.states += len(states[0])
 
     def _by_slice(
         self, timestamps: Sequence[int], rows: Rows, least_ms: int, greatest_ms: int, added: AddResult

@@ -205,6 +205,12 @@ class Reduce(OfRows):
         value = self._value(value)
         return value if state is NOTHING else self._function(state, value)
 
+    def pack_state(self, state: State) -> tuple[Value, ...]:
+        return () if state is NOTHING else (state,)
+
+    def unpack_state(self, value: tuple[Value, ...]) -> State:
+        return value[0] if value else NOTHING
+
     def merge(self, first: State, second: State) -> State:
         if first is NOTHING or second is NOTHING:
             return second if first is NOTHING else first

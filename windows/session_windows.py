@@ -10,14 +10,15 @@ From: JStorm, WindowStateMerger. How sessions grow, and where that departs, is i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from .aggregate_runner import AggregateRunner, check_state
 from .assigners import Session, whole
+from .dumps import check
 from .errors import WindowError
 from .firing import Firing
-from .open_sessions import OpenSession, OpenSessions
+from .open_sessions import SESSIONS, OpenSession, OpenSessions
 from .time_windows import MAX_STATES, state_limit_error
 from .timestamps import to_ms
 from .values import RowKey, State, Value
@@ -25,6 +26,7 @@ from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
+    from .dumps import Columns, TableName
 
 States = list[State]
 """One state of each aggregate."""
@@ -86,6 +88,8 @@ class SessionWindows(Firing[Fired]):
         closed: dict[RowKey, OpenSession[States]] = {}
         while session := self._sessions.close(end):
             closed[session.key] = session
+            if self._changes is not None:
+                self._changes.changed(SESSIONS, session.key)
             if not len(closed) % STEP:
                 yield []
         for keys in in_steps(list(closed)):
@@ -106,7 +110,34 @@ class SessionWindows(Firing[Fired]):
             new_key(key)
         states = self._merged(merge.touched, merge.window)
         self._sessions.put(key, merge, self._runner.executed(value, [(merge.window, states)])[0])
+        if self._changes is not None:
+            self._changes.changed(SESSIONS, key)
         return True
+
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {
+            "windows": repr(self._assigner),
+            "allowed_lateness_ms": self._lateness_ms,
+            "aggregates": self._runner.codec().titles,
+        }
+
+    def _tables(self) -> Iterable[TableName]:
+        return (SESSIONS,)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        codec = self._runner.codec()
+        return [self._sessions.dump(keys, codec.pack)]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        check(name == SESSIONS and len(columns) == 1, f"a table {name!r:.100} of sessions")
+        self._sessions.load(columns[0], self._runner.codec().unpack)
+
+    def _pack_result(self, result: Fired) -> Value:
+        return self._runner.codec().pack_fired(result)
+
+    def _unpack_result(self, packed: Value) -> Fired:
+        return self._runner.codec().unpack_fired(packed)
 
     def _merged(self, touched: list[OpenSession[States]], window: Window) -> States:
         """The merged states before the row."""

@@ -13,9 +13,10 @@ From: JStorm, WindowedBoltExecutor, which counts each row in each of its windows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from .dumps import check, time_or_none, whole_number
 from .time_windows import MAX_STATES, Rows, TimeWindows, state_limit_error
 from .two_stacks import Slices, TwoStacks
 from .window import AddResult, Fired, Window, in_steps, new_key
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .aggregate_runner import Columns
     from .aggregates import Aggregate
     from .assigners import Sliding
+    from .dumps import Columns as DumpColumns
+    from .dumps import TableName
     from .values import RowKey, Value
 
 
@@ -75,6 +78,8 @@ class SharedWindows(TimeWindows):
             new_key(key)
         states = self._runner.executed(value, [(slice_, self._runner.init(slice_))])[0]
         self.states += self._stacks.add_late(slice_, key, states)
+        if self._changes is not None:
+            self._changes.changed(slice_.start, key)
 
     def _next_end(self) -> int | None:
         """The end of the next window to fire."""
@@ -112,4 +117,29 @@ class SharedWindows(TimeWindows):
             if self._assigner.starts_over(self._slices.windows[start])[-1] + self._assigner.size_ms > end:
                 break
             count += 1
+        if self._changes is not None:
+            for start in self._slices.starts[:count]:
+                self._changes.drop(start)
         self.states -= self._slices.drop(count)
+
+    def _tables(self) -> Iterable[TableName]:
+        return self._slices.starts
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> DumpColumns:
+        return self._runner.codec().pack_columns(self._slices.columns[whole_number(name, "a slice")], keys)
+
+    def _load_table(self, name: TableName, columns: DumpColumns) -> None:
+        start = whole_number(name, "the start of a slice")
+        slice_ = self._assigner.slice_of(start)
+        check(slice_.start == start, f"no slice starts at {start}")
+        states = self._runner.codec().unpack_columns(columns)
+        self._slices.keep(slice_, states)
+        self.states += len(states[0])
+
+    def _state(self) -> dict[str, Value]:
+        return {**super()._state(), "fired_until": self._fired_until, "stacks": self._stacks.bounds}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        super()._load_state(state)
+        self._fired_until = time_or_none(state["fired_until"], "the end of the last window")
+        self._stacks.rebuild(*(time_or_none(bound, "a bound of the stacks") for bound in state["stacks"]))

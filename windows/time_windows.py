@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from .aggregate_runner import AggregateRunner, Columns, next_state
 from .assigners import Sliding, whole
+from .dumps import time_or_none
 from .errors import WindowLimitError
 from .firing import Firing, readable_row
 from .timestamps import bounds_ms, to_ms
-from .window import AddResult, Fired, Window, is_nan, new_key
+from .window import AddResult, Fired, Window, has_hash, is_nan, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
@@ -160,6 +161,28 @@ class TimeWindows(Firing[Fired]):
         """The windows of a row, whether they have fired or not."""
         return self._assigner.windows_of(to_ms(timestamp))
 
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {
+            "windows": repr(self._assigner),
+            "allowed_lateness_ms": self._lateness_ms,
+            "aggregates": self._runner.codec().titles,
+        }
+
+    def _state(self) -> dict[str, Value]:
+        return {**super()._state(), "plain": self._plain, "least_start": self.least_start}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        super()._load_state(state)
+        self._plain = self._plain and bool(state["plain"])
+        self.least_start = time_or_none(state["least_start"], "the start of the first window")
+
+    def _pack_result(self, result: Fired) -> Value:
+        return self._runner.codec().pack_fired(result)
+
+    def _unpack_result(self, packed: Value) -> Fired:
+        return self._runner.codec().unpack_fired(packed)
+
     def limit(self, max_states: int) -> None:
         """Change the limit of states; existing states stay."""
         self._max_states = max_states
@@ -221,6 +244,10 @@ class TimeWindows(Firing[Fired]):
         else:
             self._put_each(targets, rows, added)
         self._keep(slice_, targets)
+        if self._changes is not None:
+            keys = rows.keys if batch is not None else list(filter(has_hash, rows.keys))
+            for window, _ in targets:
+                self._changes.changed_all(window.start, keys)
 
     def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Value]] | None:
         """The column of each part; None: a row could fail, so rows are added one by one."""

@@ -21,6 +21,7 @@ constant time", 2017; there for one key, and with all of the front's states kept
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -98,11 +99,7 @@ class TwoStacks:
         """Move on to this window; windows come in order. Yields between steps; the state is consistent at the end."""
         for start in self._slices.between(self.until, window.end):
             self._back_from = start if self._back_from is None else self._back_from
-            for merge, states, more in zip(self._merges, self._back, self._slices.columns[start], strict=True):
-                for some in _in_steps(more):
-                    for key, state in some:
-                        states[key] = merge(states[key], state) if key in states else state
-                    yield
+            yield from self._add_to_back(start)
         self.until = window.end
         while self._fronts and self._fronts[-1].start < window.start:
             yield from self._remove_oldest(self._fronts.pop())
@@ -143,6 +140,32 @@ class TwoStacks:
             by_key[key] = state
         self._slices.keep(slice_, columns)
         return is_new
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None, int | None]:
+        """What `rebuild` needs: `until`, the end of the front, and the start of the back."""
+        return self.until, self._front_until, self._back_from
+
+    def rebuild(self, until: int | None, front_until: int | None, back_from: int | None) -> None:
+        """Build the stacks with these bounds from the slices.
+
+        States are merged in the same order as before: sums of floats depend on it.
+        """
+        if front_until is not None:
+            self.until = front_until
+            starts = self._slices.between(None, front_until)
+            deque(self._rebuild_front(starts[0] if starts else front_until), maxlen=0)
+        self.until, self._back_from = until, back_from
+        if until is not None:
+            for start in self._slices.between(front_until, until):
+                deque(self._add_to_back(start), maxlen=0)
+
+    def _add_to_back(self, start: int) -> Iterator[None]:
+        for merge, states, more in zip(self._merges, self._back, self._slices.columns[start], strict=True):
+            for some in _in_steps(more):
+                for key, state in some:
+                    states[key] = merge(states[key], state) if key in states else state
+                yield
 
     def _remove_oldest(self, oldest: _FrontSlice) -> Iterator[None]:
         for front, states, behind in zip(self._front, oldest.columns, oldest.behind, strict=True):

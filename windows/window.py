@@ -117,6 +117,15 @@ class AddResult:
         return f"AddResult(late={self.late}, failed={self.failed})"
 
 
+def has_hash(key: RowKey) -> bool:
+    """Whether the key can be a key of a dict."""
+    try:
+        hash(key)
+    except Exception:  # TypeError, or an error of a user's type
+        return False
+    return True
+
+
 def is_nan(key: RowKey) -> bool:
     """Whether the key is NaN, or a tuple that contains NaN."""
     return bool(key != key) or (type(key) in _TUPLE and any(part != part for part in key))

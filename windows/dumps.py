@@ -1,0 +1,305 @@
+"""Dumps: the state of windows as plain values: all of it, or what has changed since an earlier dump.
+
+    machine ─ dump(1) ───────────► base  ─┐
+    machine ─ dump(2, since=1) ──► delta ─┴─ apply_delta ─► all as of 2 ─ load ─► a new machine
+
+A dump is a dict:
+
+| field | meaning |
+|---|---|
+| head | version, kind, settings, number, since (None: all), and `state`: the watermark, results not taken yet, … |
+| tables | name → columns. A column is a dict: key → value. All columns of a table have the same keys |
+| removed | of a delta: name → keys that are no longer in the table |
+| dropped | of a delta: the names of tables that no longer exist |
+
+1. A new machine that loads a dump continues as the dumped machine: the same results in the same order.
+2. A table with a number as its name is the window or slice that starts there (of rows that are kept: the keys to
+   process at that time). A delta has only the changed keys of changed tables: a slice without new rows is in no delta.
+3. Changes are recorded from the first dump with a number on, until then nothing is.
+4. The values are those of the machine, not copies: pack them before the machine gets another row.
+5. Due results that were not taken are in the dump. Timers of the clock are not: after `load` the caller applies the
+   time, and what is overdue fires at once.
+
+From: Flink, incremental checkpoints; there the changed files of a store are saved, here the changed keys.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .errors import WindowStateError
+
+if TYPE_CHECKING:
+    from .values import RowKey, Value
+
+VERSION: Final = 1
+"""The version of the format."""
+
+WRONG: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""The errors of reading a damaged dump."""
+
+Dump = dict[str, "Value"]
+TableName = int | str
+Column = dict["RowKey", "Value"]
+Columns = list[Column]
+_Keys = dict["RowKey", None]
+
+
+class Changed(NamedTuple):
+    """What has changed since a dump: the keys of tables, the last changed at the end; and the tables dropped."""
+
+    number: int
+    touched: dict[TableName, _Keys]
+    dropped: dict[TableName, None]
+
+
+class Changes:
+    """Records what changes between dumps."""
+
+    __slots__ = ("_rounds", "_touched")
+
+    def __init__(self) -> None:
+        self._touched: dict[TableName, _Keys] = {}  # since the last dump
+        self._rounds: list[Changed] = []
+
+    def begin(self, number: int) -> None:
+        """A dump of this number is made: what changes from now on is not in it."""
+        self._touched = {}
+        self._rounds.append(Changed(number, self._touched, {}))
+
+    def changed(self, table: TableName, key: RowKey) -> None:
+        """A key has changed, or was removed."""
+        keys = self._touched.setdefault(table, {})
+        keys.pop(key, None)
+        keys[key] = None
+
+    def changed_all(self, table: TableName, keys: Iterable[RowKey]) -> None:
+        """Some keys of a table have changed."""
+        self._touched.setdefault(table, {}).update(dict.fromkeys(keys))
+
+    def drop(self, table: TableName) -> None:
+        """A table no longer exists, or has no keys any more."""
+        self._touched.pop(table, None)
+        self._rounds[-1].dropped[table] = None
+
+    def since(self, number: int) -> Changed:
+        """What has changed since this dump. Earlier dumps are forgotten. WindowStateError if it is not known."""
+        known = [changed.number for changed in self._rounds]
+        if number not in known:
+            raise WindowStateError(
+                f"no changes since dump {number} were recorded (but since {known}): make a full dump"
+            )
+        del self._rounds[: known.index(number)]
+        if len(self._rounds) == 1:
+            return self._rounds[0]
+        touched: dict[TableName, _Keys] = {}
+        dropped: dict[TableName, None] = {}
+        for changed in self._rounds:
+            for name in changed.dropped:
+                touched.pop(name, None)
+            dropped.update(changed.dropped)
+            for name, keys in changed.touched.items():
+                all_keys = touched.setdefault(name, {})
+                for key in keys:
+                    all_keys.pop(key, None)
+                    all_keys[key] = None
+        return Changed(number, touched, dropped)
+
+    def forget(self) -> None:
+        """A full dump is made: no delta is needed any more that builds on an earlier one."""
+        self._rounds.clear()
+
+
+class Dumped(ABC):
+    """Base class of what can be dumped and loaded."""
+
+    _changes: Changes | None = None
+
+    def dump(self, number: int | None = None, since: int | None = None) -> Dump:
+        """The state: all of it, or with `since` what has changed since the dump of that number.
+
+        With a `number`, later dumps can build on this one. An earlier dump can still be built on until a full dump is
+        made, so that a delta can be repeated that was never stored. A window that is being fired is computed to its
+        end: for many keys let `work` do that first.
+        """
+        self._settle()
+        changed = None
+        if since is not None:
+            if self._changes is None:
+                raise WindowStateError(f"no changes since dump {since} were recorded: make a full dump, with a number")
+            changed = self._changes.since(since)
+        head = {**self._identity(), "number": number, "since": since, "state": self._state()}
+        dump = {"head": head, **self._changed_tables(changed)}
+        if number is not None:
+            if self._changes is None:
+                self._changes = Changes()
+            elif changed is None:
+                self._changes.forget()
+            self._changes.begin(number)
+        return dump
+
+    def load(self, dump: Dump) -> None:
+        """Load a full dump into this machine, which is new. Nothing fires until the caller applies the time.
+
+        WindowStateError if it is a dump of another kind of windows, of other settings, of another version, or damaged;
+        this machine is of no use then.
+        """
+        head, tables = _checked(dump, self._identity())
+        try:
+            for name, columns in tables.items():
+                self._load_table(name, columns)
+            self._load_state(head["state"])
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+
+    @property
+    @abstractmethod
+    def _settings(self) -> dict[str, Value]:
+        """What must be the same in the machine that loads the dump."""
+
+    def _settle(self) -> None:  # noqa: B027 - most have nothing to finish
+        """Finish what has begun and would not fit in a dump."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, Value]:
+        """What is in no table."""
+
+    @abstractmethod
+    def _load_state(self, state: dict[str, Value]) -> None:
+        """Load what `_state` gave. All tables are loaded."""
+
+    @abstractmethod
+    def _tables(self) -> Iterable[TableName]:
+        """The names of all tables."""
+
+    @abstractmethod
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        """A table, or those of the keys that it has."""
+
+    @abstractmethod
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        """Load what `_table` gave."""
+
+    def _identity(self) -> dict[str, Value]:
+        return {"version": VERSION, "kind": type(self).__name__, "settings": self._settings}
+
+    def _changed_tables(self, changed: Changed | None) -> dict[str, Value]:
+        if changed is None:
+            return {"tables": {name: self._table(name, None) for name in self._tables()}}
+        tables: dict[TableName, Columns] = {}
+        removed: dict[TableName, list[RowKey]] = {}
+        for name in self._tables():
+            keys = changed.touched.get(name)
+            if keys:
+                columns = tables[name] = self._table(name, keys)
+                lacking = [key for key in keys if key not in columns[0]]
+                if lacking:
+                    removed[name] = lacking
+        return {"tables": tables, "removed": removed, "dropped": list(changed.dropped)}
+
+
+def apply_delta(base: Dump, delta: Dump) -> Dump:
+    """The full dump that was made when the delta was made. WindowStateError if they do not fit. `base` is changed."""
+    head, tables = _parts(base)
+    try:
+        changed, since = delta["head"], delta["head"]["since"]
+        if head["since"] is not None or since is None or since != head["number"]:
+            raise WindowStateError(
+                f"a delta since dump {since} does not fit on dump {head['number']} (since {head['since']})"
+            )
+        for field in ("version", "kind", "settings"):
+            if head[field] != changed[field]:
+                raise WindowStateError(f"{field} of the delta is {changed[field]!r}, and of its base {head[field]!r}")
+        for name in delta["dropped"]:
+            tables.pop(name, None)
+        for name, keys in delta["removed"].items():
+            for column in tables.get(name, ()):
+                for key in keys:
+                    column.pop(key, None)
+        for name, columns in delta["tables"].items():
+            known = tables.setdefault(name, [{} for _ in columns])
+            for column, values in zip(known, columns, strict=True):
+                for key, value in values.items():
+                    column.pop(key, None)
+                    column[key] = value  # at the end: the last changed is the last
+    except WRONG as error:
+        raise damaged(f"{type(error).__name__}: {error}") from error
+    return {"head": {**changed, "since": None}, "tables": tables}
+
+
+def damaged(what: str) -> WindowStateError:
+    """The error for a dump that no machine makes."""
+    return WindowStateError(f"the dump of windows is damaged: {what}")
+
+
+def check(sound: bool, what: str) -> None:
+    """Raise an error if the dump is not sound."""
+    if not sound:
+        raise damaged(what)
+
+
+def whole_number(value: Value, what: str) -> int:
+    """The value, which must be an int."""
+    if type(value) is not int:
+        raise damaged(f"{what} is {value!r:.100}")
+    return value
+
+
+def time_or_none(value: Value, what: str) -> int | None:
+    """The value, which must be an int or None."""
+    return None if value is None else whole_number(value, what)
+
+
+def picked(table: Mapping[RowKey, Value], keys: Iterable[RowKey] | None) -> Iterator[tuple[RowKey, Value]]:
+    """The items of a table, or of those of the keys that it has."""
+    if keys is None:
+        yield from table.items()
+        return
+    for key in keys:
+        if key in table:
+            yield key, table[key]
+
+
+def _parts(dump: Dump) -> tuple[dict[str, Value], dict[TableName, Columns]]:
+    try:
+        head, tables = dump["head"], dump["tables"]
+        for columns in tables.values():
+            if not columns or any(column.keys() != columns[0].keys() for column in columns):
+                raise damaged("the columns of a table have different keys")
+        check(all(name in head for name in ("version", "kind", "settings", "number", "since")), "its head has gaps")
+    except WRONG as error:
+        raise damaged(f"{type(error).__name__}: {error}") from error
+    return head, tables
+
+
+def _checked(dump: Dump, expected: Mapping[str, Value]) -> tuple[dict[str, Value], dict[TableName, Columns]]:
+    head, tables = _parts(dump)
+    if head["version"] != expected["version"]:
+        raise WindowStateError(
+            f"the dump has version {head['version']!r:.100} of the format, and this version of aiostorm reads "
+            f"{expected['version']}"
+        )
+    if head["kind"] != expected["kind"]:
+        raise WindowStateError(f"it is a dump of {head['kind']!r:.100}, and these windows are {expected['kind']}")
+    if head["settings"] != expected["settings"]:
+        raise WindowStateError(
+            f"it is a dump of windows with other settings: {_differences(head['settings'], expected['settings'])}"
+        )
+    if head["since"] is not None:
+        raise WindowStateError(f"it is a delta since dump {head['since']!r:.100}: apply it to that dump first")
+    return head, tables
+
+
+def _differences(found: Value, expected: Mapping[str, Value]) -> str:
+    if not isinstance(found, dict):
+        return repr(found)[:200]
+    return (
+        "; ".join(
+            f"{name} was {found.get(name)!r:.200} and is {value!r:.200}"
+            for name, value in expected.items()
+            if found.get(name) != value
+        )
+        or repr(found)[:200]
+    )
