@@ -34,6 +34,7 @@ MACHINES: Final = (
     "spark/resources.py",
     "spark/sinks/table_ledger.py",
     "state/aligner.py",
+    "state/coordinator.py",
     "state/blobs.py",
     "state/deltas.py",
     "state/errors.py",
