@@ -126,6 +126,22 @@ def test_a_detached_row_counts_as_two_roots(count: int, sizes: list[int]) -> Non
     assert [len(part.detached) for part in parts] == sizes
 
 
+def test_no_part_is_empty() -> None:
+    detached = [(1, index, index + 100_000, 3) for index in range(8_192)]
+    [part] = ACKER_MESSAGES.split(Acks([(1, 2)], None, None, detached))
+    assert (part.items, part.detached) == ([(1, 2)], detached)
+
+
+def test_the_text_of_an_error_may_be_no_unicode() -> None:
+    odd = Failure("failed", "bolt", 7, "ValueError: a file named \udc80")
+    [part] = sent(Acks([(1, 2)], [(1, 0, odd)]), 1)
+    assert part.failures == [(1, 0, odd)]
+    [part] = sent(Verdicts([Verdict(VerdictKind.RESET, 1), Verdict(VerdictKind.FAIL, 1, 0, odd)]), 1)
+    assert part.verdicts[1].failure == odd
+    [part] = sent(Verdicts([Verdict(VerdictKind.ACK, 1, failure={0: odd})]), 1)
+    assert part.verdicts[0].failure == {0: odd}
+
+
 def test_detached_rows_and_failures_of_roots_without_edges_are_sent_too() -> None:
     detached = [(root, 0, root + 100_000, 3) for root in range(1, 9_001)]
     parts = sent(Acks([], None, None, detached), 2)

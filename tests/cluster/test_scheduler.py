@@ -106,6 +106,35 @@ def test_neighbouring_components_share_a_worker_if_the_placement_stays_even() ->
     assert sum(placement[task] != placement[task + 1] for task in (1, 2, 3)) == 1
 
 
+def test_components_are_assigned_in_the_order_of_the_stream_and_not_of_the_declaration() -> None:
+    """So many that no two tasks are exchanged afterwards."""
+    builder = TopologyBuilder()
+    builder.set_spout("c0", Source)
+    for i in sorted(range(1, 130), key=lambda i: i * 37 % 131):
+        builder.set_bolt(f"c{i}", Step).shuffle_grouping(f"c{i - 1}")
+    topology = builder.create_topology()
+    plan = make_plan(topology, Config(workers=4, acker_executors=0))
+    placement = place(topology, plan, workers(4))
+    assert [placement[plan.tasks_of[f"c{i}"][0]] for i in range(130)] == [f"w{i % 4}" for i in range(130)]
+
+
+def test_neighbours_by_two_streams_count_twice() -> None:
+    """Of `once` and `twice` one can share the worker of the spout."""
+
+    class Two(Source):
+        outputs = {"default": "n", "again": "n"}  # noqa: RUF012
+
+    for twice, once in (("b0", "b1"), ("b1", "b0")):
+        builder = TopologyBuilder()
+        builder.set_spout("s", Two)
+        declarers = {name: builder.set_bolt(name, Step).shuffle_grouping("s") for name in ("b0", "b1")}
+        declarers[twice].shuffle_grouping("s", stream="again")
+        topology = builder.create_topology()
+        plan = make_plan(topology, Config(workers=2, acker_executors=0))
+        placed = {name: place(topology, plan, workers(2))[tasks[0]] for name, tasks in plan.tasks_of.items() if tasks}
+        assert placed[twice] == placed["s"] != placed[once]
+
+
 def test_a_component_is_spread_over_the_nodes_first() -> None:
     topology = chain(2)
     plan = make_plan(topology, Config(acker_executors=0))
