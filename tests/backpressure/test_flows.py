@@ -132,3 +132,13 @@ def test_the_ratio_is_that_of_the_last_minute_or_two() -> None:
         flows.end_interval(float(second), {})
         found[second] = flows.per_emitted("split", ["lines"])
     assert [round(found[second], 2) for second in (60, 70, 110, 120, 180)] == [10, 8.71, 5.91, 1, 1]
+
+
+def test_a_reading_that_is_received_again_or_late_changes_nothing() -> None:
+    flows = Flows(2, INPUTS)
+    flows.count("split", 2, 1, 1.0, 10)
+    flows.count("split", 2, 1, 1.0, 10)
+    assert flows.rate("split") == 0, "of one point in time there is no rate"
+    for at_s, executed in ((2.0, 20), (1.5, 15), (3.0, 40), (3.0, 40)):
+        flows.count("split", 2, 1, at_s, executed)
+    assert (flows.rate("split"), flows.rate_now("split"), flows.observed_s("split")) == (15.0, 20.0, 2.0)

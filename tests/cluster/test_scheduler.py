@@ -135,6 +135,23 @@ def test_neighbours_by_two_streams_count_twice() -> None:
         assert placed[twice] == placed["s"] != placed[once]
 
 
+@pytest.mark.parametrize(
+    ("edges", "placed"), [([(1, 2), (2, 3)], ["w1", "w0", "w0", "w1"]), ([(1, 2), (0, 3)], ["w1", "w0", "w0", "w1"])]
+)
+def test_of_exchanges_that_gain_as_much_the_first_is_made_and_no_other(
+    edges: list[tuple[int, int]], placed: list[str]
+) -> None:
+    """Two spouts, two bolts, a task each: w0, w1, w0, w1 before."""
+    builder = TopologyBuilder()
+    for i in range(2):
+        builder.set_spout(f"c{i}", Source)
+    for source, bolt in edges:
+        builder.set_bolt(f"c{bolt}", Step).shuffle_grouping(f"c{source}")
+    topology = builder.create_topology()
+    plan = make_plan(topology, Config(workers=2, acker_executors=0))
+    assert list(place(topology, plan, workers(2)).values()) == placed
+
+
 def test_a_component_is_spread_over_the_nodes_first() -> None:
     topology = chain(2)
     plan = make_plan(topology, Config(acker_executors=0))

@@ -85,6 +85,14 @@ async def test_a_segment_that_does_not_fit_yet_closes_the_gate_until_it_does() -
     assert len(receiver.accepted) == 3
 
 
+async def test_the_largest_segment_fits_when_the_fill_is_at_the_low_mark() -> None:
+    receiver = Receiver()
+    receiver.buffer.add([segment(40), segment(11), segment(1), segment(LARGEST)])
+    assert receiver.state == (52, LARGEST, 1)
+    assert receiver.taken() == 40
+    assert receiver.state == (CAPACITY, 0, 0)
+
+
 async def test_segments_behind_one_that_waits_keep_their_order() -> None:
     receiver = Receiver()
     receiver.buffer.add([segment(45), segment(20), segment(1), segment(2)])
