@@ -54,7 +54,13 @@ class Supervision:
         decision: Decision | None = Decision(Directive.RESTART)
         while decision is not None:
             try:
-                await self._run_incarnation(decision)
+                if self.actor is None or decision.directive is Directive.RESTART:
+                    fresh = self._factory.make()
+                    self.actor = None  # `stopped` is only called on an actor that has started
+                    await maybe_await(fresh.started())
+                    self.actor = fresh
+                if not self._cell.termination.killed:  # `started` may have swallowed the cancellation
+                    await self.actor.run()
                 return
             except asyncio.CancelledError as cancelled:
                 if self._cell.termination.is_cancelled:
@@ -66,15 +72,6 @@ class Supervision:
                 decision = await self._failed(error)
             except Exception as raised:
                 decision = await self._failed(raised)
-
-    async def _run_incarnation(self, decision: Decision) -> None:
-        if self.actor is None or decision.directive is Directive.RESTART:
-            fresh = self._factory.make()
-            self.actor = None  # `stopped` is only called on an actor that has started
-            await maybe_await(fresh.started())
-            self.actor = fresh
-        if not self._cell.termination.killed:  # `started` may have swallowed the cancellation
-            await self.actor.run()
 
     async def _failed(self, error: Exception) -> Decision | None:
         """Decide about a failure and carry it out. None if there is no next incarnation (or next message)."""
