@@ -122,6 +122,8 @@ class LocalRuntime:
         monotonic = system.clock.monotonic
         self._idle = IdleDetector(tasks.spouts, tasks.bolts, tasks.ackers, monotonic, self._exchange_is_idle)
         tasks.env.on_idle = self._idle.notify
+        if tasks.exchange is not None:
+            tasks.exchange.on_idle(self._idle.notify)
         self._stalls = StallReports(name, self._stall_limits_s())
         self.reports = LocalReports(tasks, self._stalls)
 

@@ -198,7 +198,6 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         origin_of=origins(env.topology, env.plan),
         codecs=TASK_MESSAGES,
         on_lost=tasks.worker_died,
-        on_idle=lambda: env.on_idle(),  # it is set later
     )
     env.remote, env.reaches = exchange.inboxes, exchange.is_open
 

@@ -77,7 +77,6 @@ class Exchange:
         origin_of: Callable[[int, str], Origin],
         codecs: Iterable[MessageCodec],
         on_lost: Callable[[str], None],
-        on_idle: Callable[[], None],
     ) -> None:
         self.worker = worker
         self.begun = False
@@ -96,7 +95,6 @@ class Exchange:
                 router.incarnation(peer),
                 codecs=self._codecs,
                 on_lost=partial(on_lost, peer),
-                on_idle=on_idle,
             )
             for peer in peers
         }
@@ -120,6 +118,11 @@ class Exchange:
         self.begun = True
         for peer_channel in self._peer_channels.values():
             peer_channel.begin()
+
+    def on_idle(self, listener: Callable[[], None]) -> None:
+        """Call the listener when no message for a peer waits any more."""
+        for peer_channel in self._peer_channels.values():
+            peer_channel.messages.on_idle = listener
 
     def is_open(self, task_id: int) -> bool:
         """Is a message for the task sent now, or does it wait for the next incarnation of its worker?"""

@@ -61,7 +61,7 @@ class Phase(enum.Enum):
 class PeerChannel:
     """The traffic with one peer. `incarnation`: 0 if none has connected yet.
 
-    `on_lost` is called once for each incarnation of the peer that ended, `on_idle` when no message waits any more.
+    `on_lost` is called once for each incarnation of the peer that ended.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class PeerChannel:
         *,
         codecs: MessageCodecs,
         on_lost: Callable[[], None],
-        on_idle: Callable[[], None],
     ) -> None:
         self.peer = peer
         self.incarnation = incarnation
@@ -82,7 +81,7 @@ class PeerChannel:
         self.receive_buffers: dict[int, ReceiveBuffer] = {}
         self.inboxes: dict[int, RemoteMailbox] = {}
         self.send_queue = send_queue
-        self.messages = _Messages(self, codecs, on_idle)
+        self.messages = _Messages(self, codecs)
         self._credits = _Credits(self)
         self._on_lost = on_lost
 
@@ -211,13 +210,13 @@ class PeerChannel:
 
 
 class _Messages:
-    """Gathers messages for control lanes."""
+    """Gathers messages for control lanes. `on_idle` is called when none waits any more."""
 
-    def __init__(self, channel: PeerChannel, codecs: MessageCodecs, on_idle: Callable[[], None]) -> None:
+    def __init__(self, channel: PeerChannel, codecs: MessageCodecs) -> None:
         self.codecs = codecs
         self.waiting: deque[tuple[MessageCodec, int, Any]] = deque()
         self._channel = channel
-        self._on_idle = on_idle
+        self.on_idle: Callable[[], None] | None = None
 
     def next_payload(self) -> tuple[bytes | None, bool]:
         """Messages, up to TASK_BYTES."""
@@ -231,8 +230,8 @@ class _Messages:
             part = codec.pack(task_id, message)
             parts.append(part)
             size += len(part)
-        if not waiting:
-            self._on_idle()
+        if not waiting and self.on_idle is not None:
+            self.on_idle()
         return pack_payload(PayloadKind.TASK, 0, segments_body(parts)), bool(waiting)
 
 

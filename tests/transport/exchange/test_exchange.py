@@ -49,8 +49,8 @@ class Worker:
             origin_of=origin_of,
             codecs=(ACKER_MESSAGES,),
             on_lost=self.lost.append,
-            on_idle=self._on_idle,
         )
+        self.exchange.on_idle(self._on_idle)
 
     def _on_idle(self) -> None:
         self.quiet += 1
