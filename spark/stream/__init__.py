@@ -2,7 +2,7 @@
 
 spout.py is what users declare, run.py runs an open spout. query_runner.py starts, checks and stops its query: query.py
 is one run of it, session.py its session, checkpoint.py says of which query a checkpoint is. Spark calls
-foreach_batch.py with each batch; batch_reader.py reads it as chunks, which chunks.py fetches as Arrow; batches.py
+foreach_batch.py with each batch; micro_batch_reader.py reads it as chunks, which chunks.py fetches as Arrow; batches.py
 (pure) tracks the outcome of chunks.
 """
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ...runtime import AiostormError
 from ...topology import Failure, Progress, SpoutCollector
 from ..errors import SparkLostError, SparkSourceError
-from .batch_reader import BatchReader
 from .batches import BatchState, StreamBatches
 from .chunks import StreamChunks
+from .micro_batch_reader import MicroBatchReader
 from .query import QuerySpec, QueryState, QueryStatus
 from .query_runner import QueryRunner
 
@@ -59,7 +59,7 @@ class StreamRun:
         self._query = query = QueryRunner(spec, session, limits.ahead + 2)
         self._batches = StreamBatches(spec.name, limits.max_batch_attempts)
         chunks = StreamChunks(query.calls, query.watch, spec.title, chunk_rows=limits.chunk_rows, ahead=limits.ahead)
-        self._reader = BatchReader(self._batches, chunks)
+        self._reader = MicroBatchReader(self._batches, chunks)
         self._next_delivery: Delivery | None = None  # brought by Spark, not begun
         self._wakeup = asyncio.Event()
         self._active = False

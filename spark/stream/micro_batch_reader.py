@@ -1,4 +1,4 @@
-"""Batch reader: reads the batch that Spark waits for, chunk after chunk, and returns it to Spark when it has ended.
+"""Micro-batch reader: reads the batch that Spark waits for, chunk after chunk, and returns it to Spark when it has ended.
 
 begin(delivery) ─► fetch: a chunk to emit … ─► no more ─► (all acked) return_batch ─► Spark commits it
                      │ an error: retry ─► from the beginning, without the chunks that are emitted already
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("aiostorm.spark")
 
 
-class BatchReader:
+class MicroBatchReader:
     """The reader of one spout. `chunk`: fetched, and not emitted yet."""
 
     def __init__(self, batches: StreamBatches, source: StreamChunks) -> None:
