@@ -70,7 +70,12 @@ def saved_ns(folder: Path) -> int:
 
 def wait_until(ready: Callable[[], bool], job: subprocess.Popen[str]) -> None:
     until = time.monotonic() + 100
-    while not ready() and time.monotonic() < until and job.poll() is None:
+    while not ready():
+        if job.poll() is not None:
+            raise AssertionError(f"the job has ended with {job.returncode} before: {job.communicate()[1][-3000:]}")
+        if time.monotonic() > until:
+            job.kill()
+            raise AssertionError(f"nothing came within 100 s: {job.communicate()[1][-3000:]}")
         time.sleep(0.02)
 
 
