@@ -1,4 +1,4 @@
-"""Micro-batch reader: reads the batch that Spark waits for, chunk after chunk, and returns it to Spark when it has ended.
+"""Micro-batch reader: reads the batch that Spark waits for chunk after chunk, and returns it to Spark at its end.
 
 begin(delivery) ─► fetch: a chunk to emit … ─► no more ─► (all acked) return_batch ─► Spark commits it
                      │ an error: retry ─► from the beginning, without the chunks that are emitted already
