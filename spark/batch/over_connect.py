@@ -67,7 +67,7 @@ def released(frame: Any, session: Any) -> None:
     own = frame.sparkSession
     if is_connect(own) and own is not session:
         if is_closed(session):  # the server has ended: it is not called again
-            own.client.close()
+            forget(own)
         else:
             end(own)
 
