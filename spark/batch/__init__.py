@@ -6,8 +6,8 @@
 spout.py is what users declare, options.py how it reads; run.py is what an open spout does, reading.py its loop: read
 all, again after an error. source.py opens what is read, data_identity.py says which data that is. way_factory.py
 chooses a way: ways.py fetches partitions through the driver (fetching.py, readers.py), push_way.py receives them from
-executors (pushing.py runs there, push_server.py here), as chunks (chunking.py), as far as there is capacity
-(capacity.py).
+executors (pushing.py runs there, push_server.py here, over the connections of executors/), as chunks (chunking.py), as
+far as there is capacity (capacity.py).
 partitions.py (pure, on runs.py) knows what is done; progress.py keeps it; samples.py checks that a restart sees the
 same data.
 """

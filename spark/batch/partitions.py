@@ -214,10 +214,10 @@ class Partitions:
         """Whether the partition is being read."""
         return partition in self._claimed
 
-    def acked_of(self, partition: int) -> str:
-        """The acked chunks of a partition, as runs."""
+    def is_acked(self, partition: int, number: int) -> bool:
+        """Whether a chunk of an unfinished partition is acked."""
         begun = self._begun.get(partition)
-        return "" if begun is None else str(begun.acked)
+        return begun is not None and number in begun.acked
 
     def unread(self) -> list[int]:
         """Partitions that are not read to their end; those to compare first."""

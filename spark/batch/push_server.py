@@ -1,206 +1,178 @@
-"""Push server: receives partitions from executors, for one task of a batch spout; pushing.py has the protocol.
+"""Push server: receives partitions from executors, for one task of a batch spout; pushing.py is the other end.
 
-    job: mapInArrow(pusher).collect() ─► executors ─ ─ ─► accept ─► PushedReader: answer, read …, confirm
-                                         wait here          `ahead` at a time; the others wait in the backlog
+    job: mapInArrow(pusher).collect() ─► executors ─ Claim ─► accept ─► PushedPartition: want, next …, confirm
+                                         wait here             one after another for each stream; the others wait
 
-1. A client without the token is disconnected before anything else is read; each server has a new token.
-2. It listens on loopback, or with TLS.
+1. Each server has a new token. The transport refuses clients without it, before it reads anything else.
+2. It listens on loopback, or with TLS, where executors prove only the token: they have no certificates.
 3. Sizes are checked before anything is allocated.
-4. Everything here blocks.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hmac
-import logging
-import socket
+import asyncio
 import ssl
-import struct
-import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from ...transport import ConnectionLostError, Credentials, ProtocolError, Security, TlsFiles, new_token
 from ..errors import SparkSourceError
+from ..executors.endpoints import Endpoint
+from ..executors.messages import ROLE_BATCH, Claim, Done, Offer, Rejected, Send
+from ..executors.messages import End as EndMessage
+from ..executors.server import ClientConnection, DataServer, ServerSettings
 from ..needs import require
-from .pushing import (
-    ANSWER,
-    CHUNK,
-    CHUNK_BYTES,
-    LEFT_OUT,
-    NONCE_BYTES,
-    NOT_WANTED,
-    PROOF,
-    PROOF_BYTES,
-    proof,
-    pusher,
-    received,
-)
+from .pushing import CLUSTER, PushLocation
 from .readers import End, Piece
 
 if TYPE_CHECKING:
-    from ...transport import TlsFiles
+    from collections.abc import Callable
 
-log = logging.getLogger("aiostorm.spark")
+    from ..executors.messages import ClientHello
 
 MAX_CHUNK_BYTES: Final = 1 << 30
-BACKLOG: Final = 1024
-_LOOK_S: Final = 0.2
-_HELLO_S: Final = 10.0
 
 
 class PushServer:
-    """Listens from its creation until `close`."""
+    """Listens from `open` until `close`. `name`: of the component."""
 
-    def __init__(self, host: str, tls: TlsFiles | None, random: Callable[[int], bytes]) -> None:
+    def __init__(self, name: str, host: str, tls: TlsFiles | None) -> None:
         if tls is None and not _is_loopback(host):
             raise SparkSourceError(
                 f"executors would send partitions to {host} unencrypted: give push_tls=TlsFiles(…) (`aiostorm certs`), "
                 "or a loopback address if all of Spark is on this machine"
             )
-        self._random = random
-        self._token = random(32)
-        self._context = None if tls is None else tls.server_context()
-        self._authority = None
-        if tls is not None and self._context is not None:
-            self._context.verify_mode = ssl.CERT_NONE  # executors have no certificates: they prove the token
-            with open(tls.ca, encoding="ascii") as file:
-                self._authority = file.read(1 << 20)
-        self._closed = threading.Event()
-        self.error: BaseException | None = None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=BACKLOG)
-        self._socket.settimeout(_LOOK_S)
-        self.address: tuple[str, int] = (host, self._socket.getsockname()[1])
+        self._host = f"[{host}]" if ":" in host else host
+        self._token = new_token()
+        self._tls = None if tls is None else _ServerTls(tls.certificate, tls.key, tls.ca)
+        security = Security(Credentials(CLUSTER, self._token), self._tls)
+        settings = ServerSettings(f"{self._host}:0", given=security)
+        self._server = DataServer(settings, ROLE_BATCH, Endpoint(name, 0, 1, ""), self._serve)
+        self._arrived: deque[PushedPartition] = deque()  # at most one for each connection, which the network limits
+        self._changed = asyncio.Event()
+        self._accepts = True
 
-    def function(self, schema: Any, chunk_rows: int) -> Any:
-        """The function for `mapInArrow`."""
-        by_value()
-        return pusher(self.address, self._token, self._authority, schema.serialize().to_pybytes(), chunk_rows)
+    async def open(self) -> PushLocation:
+        """Listen. Returns what executors need."""
+        authority = None if self._tls is None else await asyncio.to_thread(self._tls.authority)
+        await self._server.open()
+        port = self._server.address.rpartition(":")[2]
+        return PushLocation(f"{self._host}:{port}", self._token.reveal(), authority)
 
-    def accept(self) -> tuple[Any, int]:
-        """The next authenticated connection and its partition. EOFError when the server is closed."""
-        while not self._closed.is_set():
-            try:
-                sock, _ = self._socket.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                if self._closed.is_set():
-                    break
-                raise
-            try:
-                return self._checked(sock)
-            except (OSError, ValueError) as error:
-                log.warning("a client without the token was refused: %s", error)
-                sock.close()
-        raise EOFError("the push server is closed")
+    async def accept(self) -> PushedPartition | None:
+        """The next partition whose executor waits; None after `refuse`."""
+        while self._accepts:
+            while self._arrived:
+                pushed = self._arrived.popleft()
+                if await pushed.is_connected():
+                    return pushed
+            self._changed.clear()
+            await self._changed.wait()
+        return None
 
-    def failure(self, within_s: float) -> BaseException | None:
-        """The error of the job, if it fails within this time. Blocks.
+    def refuse(self) -> None:
+        """Accept no more partitions: executors that wait, or connect later, receive that theirs are not wanted."""
+        self._accepts = False
+        self._changed.set()
+        while self._arrived:
+            self._arrived.popleft().close()
 
-        Partitions that still arrive are refused: Spark may retry a task before its job fails.
-        """
-        for _ in range(int(within_s / _LOOK_S)):
-            if self._closed.is_set():
-                break
-            try:
-                sock, _ = self._socket.accept()
-            except OSError:  # none within _LOOK_S, or closed
-                continue
-            with sock, contextlib.suppress(OSError, ValueError):
-                self._checked(sock)[0].sendall(struct.pack(ANSWER, NOT_WANTED, 0))
-        return self.error
+    async def close(self) -> None:
+        """End all connections."""
+        self.refuse()
+        await self._server.close()
 
-    def during(self, job: Callable[[PushServer], Sequence[int]]) -> Sequence[int]:
-        """Run the job, and accept no more executors after it. Returns or raises what it does."""
-        try:
-            return job(self)
-        except BaseException as error:
-            self.error = error
-            raise
-        finally:
-            self.close()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the server is closed."""
-        return self._closed.is_set()
-
-    def close(self) -> None:
-        """Accept no more connections. May be called twice."""
-        self._closed.set()
-        self._socket.close()
-
-    def _checked(self, sock: socket.socket) -> tuple[Any, int]:
-        sock.settimeout(_HELLO_S)
-        secured: Any = sock if self._context is None else self._context.wrap_socket(sock, server_side=True)
-        nonce = self._random(NONCE_BYTES)
-        secured.sendall(nonce)
-        partition, shown = struct.unpack(PROOF, received(secured, PROOF_BYTES))
-        if not hmac.compare_digest(shown, proof(self._token, nonce, partition)):
-            raise ValueError("a wrong token")
-        secured.settimeout(None)
-        return secured, partition
+    async def _serve(self, client: ClientConnection, hello: ClientHello) -> None:
+        client.welcome()
+        message = await client.message()
+        if not isinstance(message, Claim):
+            raise ProtocolError(f"a {type(message).__name__} came before Claim")
+        pushed = PushedPartition(client, message.partition)
+        if self._accepts:
+            self._arrived.append(pushed)
+            self._changed.set()
+        else:
+            pushed.close()
+        await pushed.ended.wait()
 
 
-class PushedReader:
-    """Reads a partition that an executor sends. Nothing comes before `answer`; `confirm` after its end."""
+class PushedPartition:
+    """A partition that an executor sends. Nothing comes before `want`; `confirm` after its end."""
 
-    def __init__(self, sock: Any, partition: int, schema: Any) -> None:
+    def __init__(self, client: ClientConnection, partition: int) -> None:
         self.partition = partition
         self.is_whole = False
         """Whether the executor's input was complete. Known at the end."""
-        self._sock = sock
-        self._schema = schema
+        self.ended = asyncio.Event()
+        self._client = client
         self._answered = False
-        self._arrow = require("pyarrow")
 
-    def answer(self, answer: int, skipped: str = "") -> None:
-        """Tell the executor whether the partition is wanted; `skipped`: the runs of chunks that it leaves out."""
-        self._answered = True
-        self._sock.sendall(struct.pack(ANSWER, answer, len(skipped)) + skipped.encode("ascii"))
+    async def is_connected(self) -> bool:
+        """Whether the executor still waits."""
+        with suppress(ConnectionLostError):
+            await self._client.check()
+            return True
+        self.close()
+        return False
 
-    def read(self, most: int) -> tuple[list[Piece | End], bool]:
-        """Read the next chunk, or the end. One at a time: the next chunk may take long."""
-        item = self._next()
-        return [item], isinstance(item, Piece)
+    def want(self) -> None:
+        """Request the partition."""
+        self._answer(Send(self.partition))
+
+    def refuse_attempt(self) -> None:
+        """The partition is read from another attempt: this one fails."""
+        self._answer(Rejected(f"partition {self.partition} is read from another attempt of this task"))
+
+    async def next(self, schema: Any, is_acked: Callable[[int], bool]) -> Piece | End:
+        """Receive the next chunk, without its rows if it is acked; or the end. ConnectionLostError, ProtocolError."""
+        message = await self._client.message()
+        if isinstance(message, EndMessage):
+            self.is_whole = message.whole
+            return End(self.partition)
+        if not isinstance(message, Offer) or not message.chunk.isdecimal():
+            raise ProtocolError(f"a {type(message).__name__} came, and a chunk was to come")
+        number, digest, batch = int(message.chunk), int.from_bytes(message.digest, "big"), None
+        if not is_acked(number):
+            if message.size > MAX_CHUNK_BYTES:
+                raise SparkSourceError(
+                    f"a chunk of {message.size:,} bytes came, {MAX_CHUNK_BYTES:,} is the most: lower chunk_rows"
+                )
+            self._client.send(Send(message.seq))
+            body = await self._client.chunk(message.size, MAX_CHUNK_BYTES)
+            arrow = require("pyarrow")
+            batch = arrow.ipc.read_record_batch(arrow.py_buffer(body), schema)
+        self._client.send(Done(message.seq))
+        return Piece(self.partition, number, digest, message.rows, batch)
 
     def confirm(self) -> None:
         """The end of the partition is recorded: the executor's task may end."""
-        self._sock.sendall(b"\1")
+        self._client.send(Done(0))
 
     def close(self) -> None:
-        """Close the connection. An executor that waits for the answer is refused."""
-        with contextlib.suppress(OSError):
-            if not self._answered:
-                self.answer(NOT_WANTED)
-            self._sock.shutdown(socket.SHUT_RDWR)  # a waiting read in another thread ends
-        self._sock.close()
+        """Close the connection. An executor that waits for the answer receives that its partition is not wanted."""
+        if not self._answered:
+            self._answer(Done(self.partition))
+        self.ended.set()
 
-    def _next(self) -> Piece | End:
-        number, rows, digest, size = struct.unpack(CHUNK, received(self._sock, CHUNK_BYTES))
-        if number < 0:
-            self.is_whole = bool(digest)
-            return End(self.partition)
-        if size == LEFT_OUT:
-            return Piece(self.partition, number, digest, rows, None)
-        if not 0 <= size <= MAX_CHUNK_BYTES:
-            raise SparkSourceError(f"a chunk of {size:,} bytes came, {MAX_CHUNK_BYTES:,} is the most: lower chunk_rows")
-        body = received(self._sock, size)
-        batch = self._arrow.ipc.read_record_batch(self._arrow.py_buffer(body), self._schema)
-        return Piece(self.partition, number, digest, batch.num_rows, batch)
+    def _answer(self, message: Send | Done | Rejected) -> None:
+        self._answered = True
+        self._client.send(message)
 
 
-def by_value() -> None:
-    """Pickle the modules that run in executors by value: aiostorm need not be installed there."""
-    cloudpickle = require("pyspark.cloudpickle")
-    from .. import digests
-    from . import chunking, pushing
+class _ServerTls(TlsFiles):
+    """TLS whose clients show no certificate."""
 
-    for module in (chunking, digests, pushing):
-        cloudpickle.register_pickle_by_value(module)
+    def server_context(self) -> ssl.SSLContext:
+        context = super().server_context()
+        context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def authority(self) -> str:
+        """The CA (PEM)."""
+        with open(self.ca, encoding="ascii") as file:
+            return file.read(1 << 20)
 
 
 def _is_loopback(host: str) -> bool:

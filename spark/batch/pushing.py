@@ -1,50 +1,79 @@
 """Pushing: runs in Spark's Python workers when executors send partitions themselves. Uses public API only.
 
-executor: batches of a partition ─► chunks ─► socket ─► the spout's process, which reads when it has capacity
+executor: batches of a partition ─► chunks ─► ServerClient ─► the spout's process, which reads when it has capacity
 
-    server ─ nonce 32 ─►  ◄─ partition 8, HMAC-SHA256(token, nonce, partition) 32 ─  ─ answer 1, length 4, acked runs ─►
-           ◄─ number 8, rows 8, digest 8, size 8 (-1: left out), an Arrow IPC message ─ … ◄─ number -1 ─   ─ done 1 ─►
-
-1. Nothing is read ahead: a full socket stops the executor, and the steps before it.
-2. A chunk that is acked already is computed, but only its digest is sent.
+1. Nothing is read ahead: the next chunk is computed when this one was received.
+2. A chunk that is acked already is computed, but only its offer is sent.
 3. Of a partition that is not wanted only the first batches are computed: so a small one is read to its end, since Spark
    does not reuse a Python worker that has not read its input, and a new one takes 0.5 s to start.
-4. The end says whether the input was complete (1 in place of the digest), as far as that is known.
-5. The task ends well only after the receiver has read all of it: else Spark runs it again.
+4. End says whether the input was complete, as far as that is known.
+5. The task ends well only after the receiver has read all of it: else Spark runs it again. A connection that is lost
+   ends the task, too: only a new attempt sends the partition again.
 
-This file, chunking.py and digests.py are pickled by value for the executors (aiostorm need not be installed there):
-they import nothing else of aiostorm.
+This file and chunking.py are pickled by value for the executors, as the client is (see by_value): they import nothing
+else of aiostorm.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import itertools
-import socket
 import ssl
-import struct
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from ...transport import Credentials, Secret, Security
+from ..executors.client import ChunkWriter, ServerClient, receive_message
+from ..executors.endpoints import Endpoint
+from ..executors.messages import ROLE_BATCH, Claim, Done, End, Message, Offer, Send, pack
 from .chunking import Chunker, digest_of
 
-NONCE_BYTES = 32
-# Formats, not Structs: those cannot be pickled.
-PROOF, PROOF_BYTES = ">q32s", 40
-ANSWER, ANSWER_BYTES = ">BI", 5
-CHUNK, CHUNK_BYTES = ">qqQq", 32
-WANTED, NOT_WANTED, BUSY = 1, 0, 2
-LEFT_OUT = -1
-CONNECT_S = 60.0
+if TYPE_CHECKING:
+    from ...transport import BlockingConnection
+
+MODULES = (__name__, f"{__package__}.chunking")
+PATIENCE_S = 10.0
 UNWANTED_BATCHES = 4
+CLUSTER = "spark"
 
 
-def pusher(
-    address: tuple[str, int], token: bytes, authority: str | None, schema: bytes, chunk_rows: int
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`. `authority`: the CA (PEM) of the receiver; None: no TLS."""
+@dataclass(frozen=True, slots=True)
+class PushSecurity(Security):
+    """The security of an executor, which has no files. `authority`: the CA (PEM) of the receiver; None: no TLS."""
+
+    authority: str | None = None
+
+    def client_context(self) -> ssl.SSLContext | None:
+        if self.authority is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(cadata=self.authority)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class PushLocation:
+    """Where an executor sends its partition. Plain values, since executors get it."""
+
+    address: str
+    token: bytes = field(repr=False)
+    authority: str | None = None
+    role: str = ROLE_BATCH
+    patience_s: float = PATIENCE_S
+
+    def tasks(self) -> list[Endpoint]:
+        """The one task that receives."""
+        return [Endpoint("", 0, 1, self.address)]
+
+    def security(self) -> PushSecurity:
+        """The client's security."""
+        return PushSecurity(Credentials(CLUSTER, Secret(self.token)), authority=self.authority)
+
+
+def pusher(where: PushLocation, schema: bytes, chunk_rows: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`."""
 
     def push(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
@@ -55,7 +84,7 @@ def pusher(
         if context is None:
             raise RuntimeError("this runs in a Spark task")
         partition = context.partitionId()
-        sent = send_partition(batches, partition, address, token, authority, schema, chunk_rows)
+        sent = send_partition(batches, partition, where, schema, chunk_rows)
         yield pa.record_batch({"partition": pa.array([partition], pa.int32()), "chunks": pa.array([sent], pa.int64())})
 
     return push
@@ -82,38 +111,52 @@ def sampler(wanted: list[tuple[int, int]], schema: bytes, chunk_rows: int) -> Ca
     return sample
 
 
-def send_partition(
-    batches: Iterator[Any],
-    partition: int,
-    address: tuple[str, int],
-    token: bytes,
-    authority: str | None,
-    schema: bytes,
-    chunk_rows: int,
-) -> int:
+def send_partition(batches: Iterator[Any], partition: int, where: PushLocation, schema: bytes, chunk_rows: int) -> int:
     """Send the chunks of a partition. Returns their number (0 if it is not wanted)."""
-    import pyarrow as pa
 
-    wanted = pa.ipc.read_schema(pa.py_buffer(schema))
-    with _connected(address, authority) as sock:
-        skipped = _opened(sock, partition, token)
-        if skipped is None:
+    def is_wanted(connection: BlockingConnection) -> Message:
+        connection.send(pack(Claim(partition)))
+        return receive_message(connection, Send, Done)
+
+    def end(connection: BlockingConnection) -> Done:
+        connection.send(pack(End(whole)))
+        return receive_message(connection, Done)
+
+    with ServerClient(where, 0) as client:
+        if isinstance(client.with_retries(is_wanted), Done):
             for _ in itertools.islice(batches, UNWANTED_BATCHES):
                 pass
             return 0
-        chunker, number = Chunker(chunk_rows), 0
-        for batch in batches:
-            for chunk in chunker.add(_cast(batch, wanted)):
-                _send(sock, number, chunk, skipped)
-                number += 1
-        whole = input_is_whole()
-        last = chunker.end()
-        if last is not None:
-            _send(sock, number, last, skipped)
+        client.patience_s = 0.0
+        writer, chunks, number = ChunkWriter(client), _Chunks(batches, schema, chunk_rows), 0
+        for chunk in chunks:
+            body = chunk.replace_schema_metadata(None).serialize()
+            digest = digest_of(number, chunk).to_bytes(8, "big")
+            writer.write([(Offer(0, "", -1, str(number), chunk.num_rows, digest, len(body)), body)])
             number += 1
-        sock.sendall(struct.pack(CHUNK, -1, number, whole, 0))
-        received(sock, 1)
+        whole = chunks.whole
+        client.with_retries(end)
         return number
+
+
+class _Chunks:
+    """The chunks of a partition. `whole`: whether its input was complete; known at the end."""
+
+    def __init__(self, batches: Iterator[Any], schema: bytes, chunk_rows: int) -> None:
+        import pyarrow as pa
+
+        self.whole = False
+        self._batches = batches
+        self._schema = pa.ipc.read_schema(pa.py_buffer(schema))
+        self._chunker = Chunker(chunk_rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches:
+            yield from self._chunker.add(_cast(batch, self._schema))
+        self.whole = input_is_whole()
+        last = self._chunker.end()
+        if last is not None:
+            yield last
 
 
 def input_is_whole() -> bool:
@@ -131,65 +174,6 @@ def input_is_whole() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def proof(token: bytes, nonce: bytes, partition: int) -> bytes:
-    """The proof of knowing the token."""
-    return hmac.new(token, nonce + struct.pack(">q", partition), hashlib.sha256).digest()
-
-
-def received(sock: Any, count: int) -> bytes:
-    """Receive `count` bytes. ConnectionError if the other side has closed the connection."""
-    data = bytearray(count)
-    view, at = memoryview(data), 0
-    while at < count:
-        got = sock.recv_into(view[at:])
-        if not got:
-            raise ConnectionError("the other side of a pushed partition closed the connection")
-        at += got
-    return bytes(data)
-
-
-def _connected(address: tuple[str, int], authority: str | None) -> Any:
-    sock = socket.create_connection(address, CONNECT_S)
-    try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.settimeout(None)  # the receiver answers when it has capacity for this partition
-        if authority is None:
-            return sock
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_verify_locations(cadata=authority)
-        return context.wrap_socket(sock, server_hostname=address[0])
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _opened(sock: Any, partition: int, token: bytes) -> list[tuple[int, int]] | None:
-    """Announce a partition. Returns the runs of chunks not to send; None: the partition is not wanted."""
-    nonce = received(sock, NONCE_BYTES)
-    sock.sendall(struct.pack(PROOF, partition, proof(token, nonce, partition)))
-    answer, length = struct.unpack(ANSWER, received(sock, ANSWER_BYTES))
-    if answer == NOT_WANTED:
-        return None
-    if answer != WANTED:
-        raise RuntimeError(f"partition {partition} is read from another attempt of this task")
-    runs = []
-    for part in received(sock, length).decode("ascii").split(",") if length else []:
-        first, _, last = part.partition("-")
-        runs.append((int(first), int(last or first)))
-    return runs
-
-
-def _send(sock: Any, number: int, chunk: Any, skipped: list[tuple[int, int]]) -> None:
-    digest = digest_of(number, chunk)
-    if any(first <= number <= last for first, last in skipped):
-        sock.sendall(struct.pack(CHUNK, number, chunk.num_rows, digest, LEFT_OUT))
-        return
-    body = chunk.replace_schema_metadata(None).serialize()
-    sock.sendall(struct.pack(CHUNK, number, chunk.num_rows, digest, len(body)))
-    sock.sendall(body)
 
 
 def _cast(batch: Any, schema: Any) -> Any:

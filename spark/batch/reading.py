@@ -98,9 +98,11 @@ class Reading:
             if not self._ways.machine.is_read:
                 raise SparkJobError("Spark's job has ended, but not all of its partitions came")
         except Exception as error:
-            first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            first = await self._way.reason(error.exceptions[0] if isinstance(error, ExceptionGroup) else error)
             explained = await self._ways.calls.run(self._ways.explain, first, self.opened)
             raise self._ways.adapted(explained, repeated=self.failures > 0) from None
+        finally:
+            await self._way.close()
 
     async def _take(self, stream: AsyncGenerator[Piece | End, None]) -> None:
         async with aclosing(stream):

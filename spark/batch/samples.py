@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import SparkSourceError
-from .push_server import by_value
-from .pushing import sampler
+from ..executors.by_value import register_by_value
+from .pushing import MODULES, sampler
 from .runs import Runs
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def compare_samples(opened: OpenedSource, samples: Mapping[int, int], title: str
     wanted = Runs()
     for partition in samples:
         wanted.add(partition)
-    by_value()
+    register_by_value(*MODULES)
     function = sampler(list(wanted.pairs()), opened.schema.serialize().to_pybytes(), opened.chunk_rows)
     if opened.fetching is not None:
         rows = opened.fetching.run(sorted(samples), function, opened.schema)

@@ -9,38 +9,33 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from ...runtime import SystemRng
 from ..connect import forget, is_connect
 from ..errors import SparkJobError, SparkLostError, SparkSourceError
+from ..executors.by_value import register_by_value
 from ..sessions import activate_session, brief, is_lost, is_user_error
 from .capacity import Capacity
 from .fetching import TooLargeError
 from .group_size import GroupSize
+from .over_connect import released
 from .partitions import Partitions, ReplayError
 from .push_server import PushServer
-from .push_way import PushWay
+from .push_way import PushWay, is_cut_off
+from .pushing import MODULES, pusher
 from .readers import FetchedReader, WholeBatches
 from .ways import FetchWay, Way
 
 if TYPE_CHECKING:
     from ..calls import SparkCalls
     from .options import BatchOptions
+    from .pushing import PushLocation
     from .source import OpenedSource
     from .spark_jobs import SparkJobs
 
 log = logging.getLogger("aiostorm.spark")
-
-_CUT_OFF: Final = re.compile(
-    "pushed partition closed|was cut off|from another attempt|Connection(?:Refused|Reset)Error|BrokenPipe"
-)
-
-REASON_WAIT_S: Final = 5.0
-"""How long to wait for the job's error after a connection broke."""
 
 
 @dataclass
@@ -55,7 +50,6 @@ class WayFactory:
     pushes: bool = False
     capacity: Capacity = field(init=False)
     _size: GroupSize = field(default_factory=GroupSize)
-    _server: PushServer | None = None
 
     def __post_init__(self) -> None:
         self.capacity = Capacity(self.machine, self.options.max_pending)
@@ -91,11 +85,11 @@ class WayFactory:
 
     def _push(self, opened: OpenedSource) -> Way:
         host, tls = self.options.push_host or "127.0.0.1", self.options.push_tls
-        self._server = server = PushServer(host, tls, SystemRng().token_bytes)
 
-        def job(server: PushServer) -> list[int]:
+        def job(where: PushLocation) -> list[int]:
             self.jobs.describe(opened, "push")
-            function = server.function(opened.schema, opened.chunk_rows)
+            register_by_value(*MODULES)
+            function = pusher(where, opened.schema.serialize().to_pybytes(), opened.chunk_rows)
             if opened.fetching is not None:
                 rows: Sequence[Any] = opened.fetching.run(self.machine.unread(), function, opened.schema)
             else:
@@ -106,7 +100,7 @@ class WayFactory:
             self.machine,
             self.calls,
             self.capacity,
-            server,
+            PushServer(self.jobs.title, host, tls),
             job,
             lambda: self.jobs.cancel(opened),
             schema=opened.schema,
@@ -143,14 +137,12 @@ class WayFactory:
             )
         if isinstance(error, TooLargeError | SparkSourceError):
             return error
-        if self.pushes and _is_cut_off(error):  # an executor was lost, or the job has the reason
-            job = None if self._server is None else self._server.failure(REASON_WAIT_S)
-            if not isinstance(job, Exception) or _is_cut_off(job):
-                return SparkJobError(f"{title}: a partition was cut off ({brief(error)})")
-            error = job
+        if self.pushes and is_cut_off(error):
+            return SparkJobError(f"{title}: a partition was cut off ({brief(error)})")
         if is_lost(error, opened.session):
             if is_connect(opened.session):
                 forget(opened.session)
+                released(opened.frame, opened.session)
             if not self.can_reopen:
                 return SparkSourceError(
                     f"{title}: the session of this DataFrame has ended ({brief(error)}): give a function that "
@@ -163,7 +155,3 @@ class WayFactory:
         if is_user_error(error, message):  # a retry would fail too
             return SparkSourceError(f"{title}: {message}")
         return SparkJobError(f"{title}: {message}")
-
-
-def _is_cut_off(error: BaseException) -> bool:
-    return isinstance(error, EOFError | ConnectionError) or _CUT_OFF.search(str(error)) is not None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ..connect import forget, is_connect
 from ..sessions import brief, is_lost
@@ -28,19 +29,28 @@ READ_AT_ONCE: Final = 4
 """The most chunks that one call in a thread returns."""
 
 
-class Way(Protocol):
-    """Reads the partitions of one task once. After an error it is of no use any more."""
+class Way(ABC):
+    """Reads the partitions of one task once. After an error it is of no use any more.
 
+    `cancel`: cancel the jobs in Spark, and start no more. Blocks. May be called twice.
+    """
+
+    cancel: Callable[[], None]
+
+    @abstractmethod
     def streams(self) -> Sequence[AsyncGenerator[Piece | End, None]]:
         """What is read, to be iterated at the same time. They raise Spark's errors."""
-        ...
 
-    def cancel(self) -> None:
-        """Cancel the jobs in Spark, and start no more. Blocks. May be called twice."""
-        ...
+    async def reason(self, error: Exception) -> Exception:
+        """The reason of an error that a stream has raised. Called before `close`."""
+        return error
+
+    @abstractmethod
+    async def close(self) -> None:
+        """The streams have ended."""
 
 
-class FetchWay:
+class FetchWay(Way):
     """Partitions through the driver. `begin` runs the job for some partitions (blocking); `cancel` cancels the jobs.
 
     `ahead` jobs are run at a time, and one result after another is read: with `in_order` in the order of the
@@ -64,7 +74,7 @@ class FetchWay:
         self._capacity = capacity
         self._size = size
         self._begin = begin
-        self._cancel = cancel
+        self._cancel_jobs = cancel
         self._ahead = ahead
         self._in_order = in_order
         self._cancelled = False
@@ -74,7 +84,10 @@ class FetchWay:
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._cancel()
+        self._cancel_jobs()
+
+    async def close(self) -> None:
+        """Nothing: the stream has closed its readers."""
 
     async def _pieces(self) -> AsyncGenerator[Piece | End, None]:
         opening: list[asyncio.Future[FetchedReader]] = []

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import SystemRng
 from ..digests import digest_of
 from ..errors import SparkSourceError, SparkUnavailableError
+from ..executors.client import ChunkReader, ChunkWriter, ServerClient
+from ..executors.messages import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 from ..needs import require, version
 from .chunks import batch_of, cut, empty_of
-from .client import ChunkReader, ChunkWriter, ServerClient, ServerLocation
 from .format import FORMAT, ReadOptions, WriteOptions, reading, writing
-from .messages import ROLE_EGRESS, ROLE_INGRESS, LogState, Offer
 from .schemas import cast, chosen
+
+if TYPE_CHECKING:
+    from ..executors.location import ServerLocation
 
 STREAMS_IN: Final = (4, 1)
 STREAMS_OUT: Final = (4, 2)
@@ -110,7 +113,8 @@ class _WriterBase:
                 for part, data in cut(batch, self._options.chunk_rows):
                     if part.num_rows:
                         of = f"{name}/b{number}" if number >= 0 else name
-                        yield Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
+                        chunk = f"{of}/{partition}/{at}"
+                        yield Offer(0, stream, number, chunk, part.num_rows, digest_of(part), len(data)), data
                         rows += part.num_rows
                         at += 1
 

@@ -12,8 +12,8 @@ from typing import Any
 from ...topology import is_batch
 from ...transport import ProtocolError, UnreadableError, UnsendableError, batch_bytes, pack_value, unpack_value
 from ..errors import SparkSourceError
+from ..executors.messages import MAX_CHUNK_BYTES
 from ..needs import require
-from .messages import MAX_CHUNK_BYTES
 
 
 def cut(batch: Any, max_rows: int = 0) -> Iterator[tuple[Any, bytes]]:

@@ -23,13 +23,15 @@ from ...topology import BasicBolt
 from ...transport import ProtocolError
 from ..digests import digest_of
 from ..errors import SparkSourceError
+from ..executors import messages
+from ..executors.endpoints import Endpoint
+from ..executors.server import ClientConnection, DataServer, ServerSettings
 from ..sinks.parquet_files import identity_of
-from . import messages, schemas
+from . import schemas
 from .chunks import batch_of, cut, empty_of
 from .egress_log import ChunkInfo
 from .egress_store import ChunkStore, DirectoryChunkStore, MemoryChunkStore
 from .kept_chunks import KeptChunks, LogLimits
-from .server import ClientConnection, DataServer, ServerSettings
 
 CONSUMER: Final = "spark"
 
@@ -85,7 +87,8 @@ class SparkEgressBolt(BasicBolt):
             self._shape = empty_of(self._schema)
         elif first is not None:
             self._set_schema(batch_of(first).schema)
-        self._server = DataServer(self._settings, messages.ROLE_EGRESS, context, self._serve)
+        here = Endpoint(context.component, context.task_index, context.parallelism, "")
+        self._server = DataServer(self._settings, messages.ROLE_EGRESS, here, self._serve)
         await self._server.open()
 
     async def execute_arrow(self, batch: Any, collector: Any) -> None:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import SparkSourceError, SparkUnavailableError
+from ..executors.client import AHEAD
+from ..executors.location import PATIENCE_S, ServerLocation
 from ..needs import require, version
-from .client import AHEAD, PATIENCE_S, ServerLocation
 from .schemas import names_of
 
 FORMAT: Final = "aiostorm"

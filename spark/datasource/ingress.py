@@ -23,10 +23,12 @@ from ...topology import Failure, Fields, Spout, TimeRole
 from ...transport import ProtocolError
 from ..digests import digest_of
 from ..errors import SparkSourceError
-from . import messages, schemas
+from ..executors import messages
+from ..executors.endpoints import Endpoint
+from ..executors.server import ClientConnection, DataServer, ServerSettings
+from . import schemas
 from .chunks import batch_of
 from .ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
-from .server import ClientConnection, DataServer, ServerSettings
 
 _IN_THREAD_BYTES: Final = 128 * 1024
 """Decoding a chunk of this size takes about a millisecond: larger ones are decoded in a thread."""
@@ -86,7 +88,8 @@ class SparkIngressSpout(Spout):
     async def open(self, context: Any, collector: Any) -> None:
         """Start to listen."""
         self._collector = collector
-        self._server = DataServer(self._settings, messages.ROLE_INGRESS, context, self._serve)
+        here = Endpoint(context.component, context.task_index, context.parallelism, "")
+        self._server = DataServer(self._settings, messages.ROLE_INGRESS, here, self._serve)
         await self._server.open()
 
     def next_tuple(self) -> None:

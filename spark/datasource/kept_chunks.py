@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import SparkSourceError
+from ..executors.messages import LogQuery, LogState, Trim
 from .egress_log import ChunkInfo, EgressLog
-from .messages import LogQuery, LogState, Trim
 
 if TYPE_CHECKING:
     from .egress_store import ChunkStore

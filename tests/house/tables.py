@@ -21,7 +21,7 @@ MACHINES: Final = (
     "spark/batch/chunking.py",
     "spark/datasource/chunks.py",
     "spark/datasource/schemas.py",
-    "spark/datasource/messages.py",
+    "spark/executors/messages.py",
     "spark/digests.py",
     "spark/datasource/egress_log.py",
     "spark/sinks/held_writes.py",
@@ -92,7 +92,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "cluster/worker/heartbeat.py",  # the same
         "aiostorm/cli/certs_command.py",  # certificates have dates; no loop runs there
-        "spark/datasource/client.py",  # waits in an executor, where no loop runs
+        "spark/executors/client.py",  # waits in an executor, where no loop runs
     ),
     "datetime.datetime.now": ("runtime/clock.py",),
     "datetime.datetime.utcnow": (),
@@ -110,8 +110,6 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "numpy.random": (),
     # The network:
     "socket": (
-        "spark/batch/push_server.py",  # where executors bring partitions, read in threads
-        "spark/batch/pushing.py",  # runs in executors, where there is no aiostorm
         "aiostorm/cli/doctor.py",  # can a port be opened here?
         "transport/net/accepting.py",
         "transport/net/blocking.py",  # the end of a connection where no loop runs
@@ -120,8 +118,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "socketserver": (),
     "ssl": (
-        "spark/batch/push_server.py",
-        "spark/batch/pushing.py",
+        "spark/batch/push_server.py",  # executors show no certificate
+        "spark/batch/pushing.py",  # runs in executors, which have the CA as text
         "transport/net/blocking.py",
         "transport/net/listening.py",
         "transport/net/security.py",
@@ -178,7 +176,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "transport/net/credentials.py",  # whose are these files, and who may read them?
         "transport/net/bound_sockets.py",
-        "spark/datasource/endpoints.py",  # a folder of addresses: whose is it, and who may read it?
+        "spark/executors/endpoints.py",  # a folder of addresses: whose is it, and who may read it?
         "spark/java.py",  # the process' number, in the name of a file
         "spark/sinks/parquet_store.py",  # the files of a sink, synced and renamed
         "spark/workers/slot.py",  # does Spark's daemon live? And the current directory
@@ -206,7 +204,6 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "threading": (
         "spark/connect.py",  # a call that hangs while it connects: a timer closes its client
         "spark/batch/source.py",  # opened by the first task, in a thread
-        "spark/batch/push_server.py",  # closed while a thread waits for a connection
         "runtime/processes/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
         "cluster/worker/heartbeat.py",  # says that the process lives, while the loop is stuck
@@ -264,8 +261,6 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ),
         (
             "aiostorm/cli/doctor.py",
-            "spark/batch/push_server.py",
-            "spark/batch/pushing.py",
             "transport/net/accepting.py",
             "transport/net/listening.py",
             "transport/net/bound_sockets.py",
@@ -298,7 +293,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/targets.py",  # what is near a name that is not found
             "testing/simulation/files.py",  # a trace and a diagram, which the user named on pytest's command line
             "spark/batch/progress.py",  # what other tasks have kept: read without their lock
-            "spark/datasource/endpoints.py",  # a folder of addresses
+            "spark/executors/endpoints.py",  # a folder of addresses
             "spark/workers/slot.py",  # the token, in a file that the driver has made
             "spark/workers/code.py",  # aiostorm as a zip
             "spark/workers/slot_session.py",  # are the files for executors there?

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from aiostorm import BasicBolt, TopologyBuilder
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout
-from aiostorm.spark.datasource import messages
 from aiostorm.spark.datasource.chunks import cut, empty_of
-from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
 from aiostorm.spark.digests import digest_of
+from aiostorm.spark.executors import messages
+from aiostorm.spark.executors.client import ChunkWriter, ServerClient
+from aiostorm.spark.executors.location import ServerLocation
 
 FIELDS = ("n", "s")
 
@@ -95,7 +96,8 @@ def offers(
     of = name if number < 0 else f"{name}/b{number}"
     for at, one in enumerate(batches):
         for part, data in cut(one):
-            yield messages.Offer(0, stream, number, f"{of}/{partition}/{at}", digest_of(part), len(data)), data
+            chunk = f"{of}/{partition}/{at}"
+            yield messages.Offer(0, stream, number, chunk, part.num_rows, digest_of(part), len(data)), data
 
 
 def write(where: ServerLocation, batches: list[Any], partition: int = 0, **named: Any) -> int:

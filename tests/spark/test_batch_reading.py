@@ -54,6 +54,12 @@ class Attempts:
     def cancel(self) -> None:
         self.cancelled += 1
 
+    async def reason(self, error: Exception) -> Exception:
+        return error
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
     def streams(self) -> list[AsyncGenerator[Piece | End, None]]:
         return [self._items()]
 

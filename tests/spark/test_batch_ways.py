@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aiostorm.runtime import SystemRng
 from aiostorm.spark.batch.capacity import Capacity
 from aiostorm.spark.batch.group_size import GroupSize
 from aiostorm.spark.batch.partitions import Partitions
 from aiostorm.spark.batch.push_server import PushServer
 from aiostorm.spark.batch.push_way import PushWay
-from aiostorm.spark.batch.pushing import send_partition
+from aiostorm.spark.batch.pushing import PushLocation, send_partition
 from aiostorm.spark.batch.readers import End, Piece
 from aiostorm.spark.batch.ways import FetchWay
 from aiostorm.spark.calls import SparkCalls
+from aiostorm.spark.errors import SparkSourceError
 
 pytestmark = pytest.mark.sockets
 
@@ -178,10 +178,10 @@ async def test_readers_are_closed_when_reading_ends_early(calls: SparkCalls) -> 
 
 @asynccontextmanager
 async def pushing(
-    calls: SparkCalls, machine: Partitions, job: Callable[[PushServer], Any], *, certain: bool = True, ahead: int = 2
+    calls: SparkCalls, machine: Partitions, job: Callable[[PushLocation], Any], *, certain: bool = True, ahead: int = 2
 ) -> AsyncIterator[tuple[PushWay, list[Piece | End]]]:
     """A way that has received all that the job sends."""
-    server = PushServer("127.0.0.1", None, SystemRng().token_bytes)
+    server = PushServer("test", "127.0.0.1", None)
     capacity = Capacity(machine, 4)
     way = PushWay(machine, calls, capacity, server, job, lambda: None, schema=SCHEMA, ahead=ahead, certain=certain)
     items: list[Piece | End] = []
@@ -195,16 +195,18 @@ async def pushing(
                     machine.acked(item.partition, item.number)
                     capacity.changed()
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        for stream in way.streams():
-            group.create_task(take(stream))
+    try:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            for stream in way.streams():
+                group.create_task(take(stream))
+    finally:
+        await way.close()
     yield way, items
 
 
-def sent(server: PushServer, partition: int, batches: Any, rows: int = 2) -> int:
+def sent(where: PushLocation, partition: int, batches: Any, rows: int = 2) -> int:
     """What an executor does."""
-    schema = SCHEMA.serialize().to_pybytes()
-    return send_partition(iter(batches), partition, server.address, server._token, None, schema, rows)
+    return send_partition(iter(batches), partition, where, SCHEMA.serialize().to_pybytes(), rows)
 
 
 def numbers(*ids: int) -> Any:
@@ -215,9 +217,9 @@ async def test_executors_send_at_the_same_time_and_all_arrives(calls: SparkCalls
     machine = Partitions(4)
     counts: dict[int, int] = {}
 
-    def job(server: PushServer) -> list[int]:
+    def job(where: PushLocation) -> list[int]:
         def send(partition: int) -> None:
-            counts[partition] = sent(server, partition, [numbers(*range(5))])
+            counts[partition] = sent(where, partition, [numbers(*range(5))])
 
         threads = [threading.Thread(target=send, args=(partition,)) for partition in range(4)]
         for thread in threads:
@@ -240,8 +242,8 @@ async def test_partitions_that_are_not_certain_end_with_the_job(calls: SparkCall
     machine = Partitions(None)
     read: list[bool] = []
 
-    def job(server: PushServer) -> list[int]:
-        sent(server, 0, [numbers(1, 2, 3)])
+    def job(where: PushLocation) -> list[int]:
+        sent(where, 0, [numbers(1, 2, 3)])
         read.append(0 in machine._unread)
         return [0]
 
@@ -255,11 +257,10 @@ async def test_a_small_partition_that_is_not_wanted_is_read_to_its_end(calls: Sp
     """Else Spark would not use that Python worker again. Of a large one only the first batches are computed."""
     left: list[int] = []
 
-    def job(server: PushServer) -> list[int]:
+    def job(where: PushLocation) -> list[int]:
         for batches in (1, 9):
             given = iter([numbers(1)] * batches)
-            schema = SCHEMA.serialize().to_pybytes()
-            assert send_partition(given, 0, server.address, server._token, None, schema, 10) == 0
+            assert sent(where, 0, given, 10) == 0
             left.append(len(list(given)))
         return []
 
@@ -272,15 +273,15 @@ async def test_a_partition_that_is_being_read_is_refused_to_another_attempt(call
     machine = Partitions(1)
     refused: list[str] = []
 
-    def job(server: PushServer) -> list[int]:
+    def job(where: PushLocation) -> list[int]:
         def batches() -> Any:
             yield numbers(1, 2)
             try:
-                sent(server, 0, [numbers(1, 2)])
-            except RuntimeError as error:
+                sent(where, 0, [numbers(1, 2)])
+            except SparkSourceError as error:
                 refused.append(str(error))
 
-        sent(server, 0, batches())
+        sent(where, 0, batches())
         return [0]
 
     async with pushing(calls, machine, job):
@@ -291,8 +292,8 @@ async def test_a_partition_that_is_being_read_is_refused_to_another_attempt(call
 async def test_a_job_that_fails_after_all_was_read_is_no_error(calls: SparkCalls) -> None:
     machine = Partitions(1)
 
-    def job(server: PushServer) -> list[int]:
-        sent(server, 0, [numbers(1)])
+    def job(where: PushLocation) -> list[int]:
+        sent(where, 0, [numbers(1)])
         raise ValueError("cancelled")
 
     async with pushing(calls, machine, job):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from aiostorm.spark import SparkSourceError
-from aiostorm.spark.datasource import endpoints
-from aiostorm.spark.datasource.endpoints import Endpoint
+from aiostorm.spark.executors import endpoints
+from aiostorm.spark.executors.endpoints import Endpoint
 from aiostorm.transport import Credentials, CredentialsError
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.spark.datasource import messages
+from aiostorm.spark.executors import messages
 from aiostorm.transport import ProtocolError, pack_value
 
-OFFER = messages.Offer(1, "query", 17, "clicks/b17/7/3", b"d" * 16, 4096)
+OFFER = messages.Offer(1, "query", 17, "clicks/b17/7/3", 10, b"d" * 16, 4096)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,8 @@ OFFER = messages.Offer(1, "query", 17, "clicks/b17/7/3", b"d" * 16, 4096)
         messages.FetchChunks("log", 0, 1),
         messages.ChunkHeader(0, 9),
         messages.Trim("spark", "log", 1),
+        messages.Claim(3),
+        messages.End(True),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -43,11 +45,13 @@ def test_a_message_comes_as_it_was(message: messages.Message) -> None:
         b"\x10",
         b"\xff",
         b"\x15",
-        b"\x16" + pack_value(("1",)),
-        b"\x16" + pack_value((True,)),
-        b"\x16" + pack_value((1, 2)),
-        b"\x16" + pack_value([1]),
-        b"\x18" + pack_value((1, "x" * 5000)),
+        b"\x16" + bytes(7),
+        b"\x16" + bytes(9),
+        b"\x20\2",
+        b"\x13" + b"\0\0\0\5four",
+        b"\x13" + b"\0\0\0\1\xff",
+        messages.pack(messages.Failed(1, "x" * 5000)),
+        b"\x11" + pack_value((1, "spark-1", b"")),  # version 1
         messages.pack(OFFER) + b"\0",
         messages.pack(messages.ClientHello(1, "x", b"y" * messages.MAX_MESSAGE_BYTES)),
     ],

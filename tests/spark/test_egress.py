@@ -11,9 +11,9 @@ import pytest
 
 from aiostorm import BasicBolt, TopologyBuilder, running
 from aiostorm.spark import SparkEgressBolt, SparkIngressSpout, SparkSourceError
-from aiostorm.spark.datasource import endpoints, messages
 from aiostorm.spark.datasource.chunks import batch_of
-from aiostorm.spark.datasource.client import ChunkReader, ServerClient
+from aiostorm.spark.executors import endpoints, messages
+from aiostorm.spark.executors.client import ChunkReader, ServerClient
 from aiostorm.testing import FeederSpout
 
 from .lines import FIELDS, Table, batch, into, offers, out_of, topology, until, write
@@ -102,7 +102,7 @@ async def test_results_are_read_and_removed_after_the_commit(tmp_path: Path) -> 
 async def test_a_sign_of_life_does_not_come_between_the_parts_of_a_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiostorm.spark.datasource.server.ALIVE_S", 0.0001)
+    monkeypatch.setattr("aiostorm.spark.executors.server.ALIVE_S", 0.0001)
     egress = SparkEgressBolt(endpoints=str(tmp_path / "out"))
     spout = SparkIngressSpout(FIELDS, endpoints=str(tmp_path / "in"))
     long = pa.array(["x" * 500_000] * 4)

@@ -12,8 +12,9 @@ import pytest
 
 from aiostorm import running
 from aiostorm.spark import SparkIngressSpout, SparkLostError, SparkSourceError
-from aiostorm.spark.datasource import messages
-from aiostorm.spark.datasource.client import ChunkWriter, ServerClient, ServerLocation
+from aiostorm.spark.executors import messages
+from aiostorm.spark.executors.client import ChunkWriter, ServerClient
+from aiostorm.spark.executors.location import ServerLocation
 from aiostorm.transport import Credentials, ExposedError
 
 from .lines import FIELDS, Table, batch, into, offers, topology, until, write
@@ -220,7 +221,7 @@ async def test_an_invalid_message_of_a_writer_ends_its_connection_only(tmp_path:
                 return message.reason if isinstance(message, messages.Rejected) else ""
 
         [(offer, data)] = offers([batch(0)])
-        large = messages.Offer(1, "", -1, "w/0/0", b"x", messages.MAX_CHUNK_BYTES + 1)
+        large = messages.Offer(1, "", -1, "w/0/0", 1, b"x", messages.MAX_CHUNK_BYTES + 1)
         for frame in (
             b"\xff",
             messages.DATA + data,
@@ -229,7 +230,7 @@ async def test_an_invalid_message_of_a_writer_ends_its_connection_only(tmp_path:
             messages.pack(messages.Trim("a", "", 0)),
         ):
             assert await asyncio.to_thread(speak, frame)
-        wrong = messages.Offer(1, "", -1, "w/0/0", b"x" * 16, len(data))
+        wrong = messages.Offer(1, "", -1, "w/0/0", 1, b"x" * 16, len(data))
 
         def lie() -> str:
             with ServerClient(where, 0) as client:

@@ -63,7 +63,7 @@ class BlockingConnection:
         size = sum(map(len, parts))
         if size > MAX_FRAME_BYTES:
             raise FrameTooLargeError(f"a frame of {size:,} bytes: at most {MAX_FRAME_BYTES:,}")
-        self.write(self._framing.header(size) + b"".join(parts))
+        self.write(b"".join((self._framing.header(size), *parts)))
 
     def receive(self, timeout_s: float | None = None) -> bytes:
         """The next frame. TimeoutError after `timeout_s` without a byte (None: after `silence_s` it is over)."""

@@ -1,6 +1,6 @@
 """Data client: Spark's side of a connection, in executors and in the driver's Python workers. Blocking, one thread.
 
-    ServerLocation (options) ─► ServerClient: finds the task, connects, sends ClientHello; reconnects for `patience_s`
+    Location ─► ServerClient: finds the task, connects, sends ClientHello; reconnects for `patience_s`
                        ├ ChunkWriter: offers chunks, some at a time, sends the requested ones, until all are done
                        └ ChunkReader: queries the log, fetches chunks, commits them
 
@@ -8,6 +8,8 @@
 2. A lost connection is made again, to wherever the task runs by then; chunks that are not done are offered again. After
    `patience_s` it is an error, and Spark retries the task as it does with every failed task.
 3. Permanent errors (token, schema, a chunk that the topology cannot process) are raised at once.
+4. All of it but ChunkReader also runs where aiostorm is not installed (see by_value): it uses only the standard
+   library, and no module of ours as a value.
 """
 
 from __future__ import annotations
@@ -16,59 +18,81 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from ...runtime import SystemRng
 from ...transport import AuthenticationError, BlockingConnection, Identity, NetworkError, ProtocolError, dial_blocking
 from ..errors import SparkLostError, SparkSourceError
-from . import endpoints as endpoints_
-from . import messages
-from .endpoints import Endpoint
+from .messages import (
+    DATA,
+    ROLE_SPARK,
+    SILENCE_S,
+    VERSION,
+    Alive,
+    ChunkAssembly,
+    ChunkHeader,
+    ClientHello,
+    Commit,
+    Done,
+    Failed,
+    FetchChunks,
+    LogQuery,
+    LogState,
+    Message,
+    Offer,
+    Rejected,
+    Send,
+    ServerWelcome,
+    Trim,
+    pack,
+    parts_of,
+    unpack,
+)
 
-M = TypeVar("M", bound=messages.Message)
+if TYPE_CHECKING:
+    from ...transport import Security
+    from .endpoints import Endpoint
 
-PATIENCE_S: Final = 60.0
+M = TypeVar("M", bound=Message)
+
 AHEAD: Final = 4
 _WAIT_S: Final = 0.05
 _MAX_WAIT_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLocation:
-    """The topology's side in Spark's options. Plain values, since executors get it."""
+class Location(Protocol):
+    """Where the tasks of a component are. `role`: of the component. `patience_s`: how long to try to connect."""
 
-    role: str
-    endpoints: str | None = None
-    addresses: tuple[str, ...] = ()
-    credentials: str | None = None
-    component: str | None = None
-    patience_s: float = PATIENCE_S
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def patience_s(self) -> float: ...
 
     def tasks(self) -> list[Endpoint]:
         """The endpoints of all tasks, in order. SparkLostError if some are missing (now)."""
-        if self.addresses:
-            count = len(self.addresses)
-            return [Endpoint(self.component or "", at, count, address) for at, address in enumerate(self.addresses)]
-        assert self.endpoints is not None  # noqa: S101 - the options were checked
-        found = endpoints_.find(self.endpoints, self.component)
-        wanted = found[0].tasks if found else 0
-        if [one.task for one in found] != list(range(wanted)) or not found:
-            there = f"{len(found)} of {wanted} tasks are" if found else "no task is"
-            raise SparkLostError(f"{there} available: is a topology that serves endpoints={self.endpoints} running?")
-        return found
+        ...
+
+    def security(self) -> Security:
+        """The client's security."""
+        ...
 
 
 class ServerClient:
-    """A connection with one task, made again when it is lost. `index`: the task, modulo the number of tasks."""
+    """A connection with one task, made again when it is lost. `index`: the task, modulo the number of tasks.
 
-    def __init__(self, where: ServerLocation, index: int, shape: bytes = b"") -> None:
+    `patience_s`: for how long it is made again.
+    """
+
+    def __init__(self, where: Location, index: int, shape: bytes = b"") -> None:
+        self.patience_s = where.patience_s
         self._where = where
         self._index = index
         self._shape = shape
         self._name = f"spark-{os.getpid()}-{SystemRng().token_bytes(8).hex()}"
         self._connection: BlockingConnection | None = None
-        self.welcome: messages.ServerWelcome
+        self.welcome: ServerWelcome
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +102,7 @@ class ServerClient:
 
     def with_retries(self, work: Callable[[BlockingConnection], M]) -> M:
         """Call `work` with a connection, again with a new one if it is lost. SparkLostError after `patience_s`."""
-        until_s = time.monotonic() + self._where.patience_s
+        until_s = time.monotonic() + self.patience_s
         wait_s = _WAIT_S
         while True:
             try:
@@ -92,7 +116,7 @@ class ServerClient:
                 self.close()
                 if time.monotonic() + wait_s > until_s:
                     raise SparkLostError(
-                        f"the topology was not available for {self._where.patience_s:g} s (option patience): {error}"
+                        f"the topology was not available for {self.patience_s:g} s (option patience): {error}"
                     ) from error
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, _MAX_WAIT_S)
@@ -107,7 +131,7 @@ class ServerClient:
         self.with_retries(self._welcomed)
         return self.welcome.shape
 
-    def _welcomed(self, connection: BlockingConnection) -> messages.ServerWelcome:
+    def _welcomed(self, connection: BlockingConnection) -> ServerWelcome:
         return self.welcome
 
     def connected(self) -> BlockingConnection:
@@ -116,21 +140,18 @@ class ServerClient:
             return self._connection
         tasks = self._where.tasks()
         endpoint = tasks[self._index % len(tasks)]
-        security = endpoints_.client_security(self._where.endpoints, self._where.credentials)
         connection = dial_blocking(
             endpoint.address,
-            security,
-            Identity(self._name, messages.ROLE_SPARK),
+            self._where.security(),
+            Identity(self._name, ROLE_SPARK),
             roles=(self._where.role,),
-            silence_s=messages.SILENCE_S,
+            silence_s=SILENCE_S,
         )
         try:
-            connection.send(messages.pack(messages.ClientHello(messages.VERSION, self._name, self._shape)))
-            welcome = receive_message(connection, messages.ServerWelcome)
-            if welcome.version != messages.VERSION:
-                raise SparkSourceError(
-                    f"the topology has version {welcome.version}, this is version {messages.VERSION}"
-                )
+            connection.send(pack(ClientHello(VERSION, self._name, self._shape)))
+            welcome = receive_message(connection, ServerWelcome)
+            if welcome.version != VERSION:
+                raise SparkSourceError(f"the topology has version {welcome.version}, this is version {VERSION}")
             if welcome.tasks != len(tasks):
                 raise SparkSourceError(
                     f"{welcome.component} has {welcome.tasks} tasks, and option address names {len(tasks)}: name each"
@@ -150,8 +171,8 @@ class ServerClient:
 
 @dataclass(slots=True)
 class _OpenOffer:
-    offer: messages.Offer
-    data: bytes
+    offer: Offer
+    data: Any
 
 
 class ChunkWriter:
@@ -165,8 +186,8 @@ class ChunkWriter:
         self._offered: set[int] = set()
         self._seq = 0
 
-    def write(self, chunks: Iterable[tuple[messages.Offer, bytes]]) -> int:
-        """Write all chunks, with new `seq` numbers. Returns their number when all are done.
+    def write(self, chunks: Iterable[tuple[Offer, Any]]) -> int:
+        """Write all chunks (offers and buffers), with new `seq` numbers. Returns their number when all are done.
 
         SparkSourceError if one cannot be processed, SparkLostError if the topology is unavailable for too long.
         """
@@ -174,7 +195,7 @@ class ChunkWriter:
             while len(self._open) >= self._ahead:
                 self._pump(None)
             self._seq += 1
-            numbered = messages.Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.digest, len(data))
+            numbered = replace(offer, seq=self._seq)
             self._open[self._seq] = _OpenOffer(numbered, data)
             self._pump(0)
         while self._open:
@@ -184,9 +205,9 @@ class ChunkWriter:
     def commit(self, stream: str, batch: int) -> None:
         """Report that a batch is complete."""
 
-        def request(connection: BlockingConnection) -> messages.Done:
-            connection.send(messages.pack(messages.Commit(stream, batch)))
-            return receive_message(connection, messages.Done)
+        def request(connection: BlockingConnection) -> Done:
+            connection.send(pack(Commit(stream, batch)))
+            return receive_message(connection, Done)
 
         self._client.with_retries(request)
 
@@ -194,16 +215,16 @@ class ChunkWriter:
         """Offer new chunks, and handle messages: at least one, unless the timeout ends."""
         self._client.with_retries(lambda connection: self._exchange(connection, timeout_s))
 
-    def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> messages.Alive:
+    def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> Alive:
         self._offer(connection)
         try:
             while True:
-                message = messages.unpack(connection.receive(timeout_s))
+                message = unpack(connection.receive(timeout_s))
                 settled = self._on_message(connection, message)
                 if timeout_s is None and settled:
                     timeout_s = 0
         except TimeoutError:
-            return messages.Alive()
+            return Alive()
 
     def _offer(self, connection: BlockingConnection) -> None:
         if connection is not self._offered_on:
@@ -211,21 +232,21 @@ class ChunkWriter:
         for seq, one in self._open.items():
             if seq not in self._offered:
                 self._offered.add(seq)
-                connection.send(messages.pack(one.offer))
+                connection.send(pack(one.offer))
 
-    def _on_message(self, connection: BlockingConnection, message: messages.Message) -> bool:
-        if isinstance(message, messages.Send) and message.seq in self._open:
-            for part in messages.parts_of(self._open[message.seq].data):
-                connection.send(messages.DATA, part)
+    def _on_message(self, connection: BlockingConnection, message: Message) -> bool:
+        if isinstance(message, Send) and message.seq in self._open:
+            for part in parts_of(self._open[message.seq].data):
+                connection.send(DATA, part)
             return False
-        if isinstance(message, messages.Done):
+        if isinstance(message, Done):
             self._offered.discard(message.seq)
             return self._open.pop(message.seq, None) is not None
-        if isinstance(message, messages.Failed):
+        if isinstance(message, Failed):
             raise SparkSourceError(message.error)
-        if isinstance(message, messages.Rejected):
+        if isinstance(message, Rejected):
             raise SparkSourceError(message.reason)
-        if isinstance(message, messages.Alive):
+        if isinstance(message, Alive):
             return False
         raise ProtocolError(f"a {type(message).__name__} came")
 
@@ -239,22 +260,22 @@ class ChunkReader:
 
     def query(
         self, log: str = "", begin: int = -1, *, done: bool = False, max_rows: int = 0, max_bytes: int = 0
-    ) -> messages.LogState:
+    ) -> LogState:
         """The state of the log. SparkSourceError if chunks from `begin` on are missing, or it is another log."""
-        asked = messages.pack(messages.LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
+        asked = pack(LogQuery(self._consumer, log, begin, done, max_rows, max_bytes))
 
-        def ask(connection: BlockingConnection) -> messages.LogState:
+        def ask(connection: BlockingConnection) -> LogState:
             connection.send(asked)
-            return receive_message(connection, messages.LogState)
+            return receive_message(connection, LogState)
 
         return self._client.with_retries(ask)
 
     def trim(self, log: str, end: int) -> None:
         """Commit all chunks before `end`."""
 
-        def request(connection: BlockingConnection) -> messages.Done:
-            connection.send(messages.pack(messages.Trim(self._consumer, log, end)))
-            return receive_message(connection, messages.Done)
+        def request(connection: BlockingConnection) -> Done:
+            connection.send(pack(Trim(self._consumer, log, end)))
+            return receive_message(connection, Done)
 
         self._client.with_retries(request)
 
@@ -276,15 +297,15 @@ class _FetchState:
         self._data = b""
         self._asked_on: BlockingConnection | None = None
 
-    def next(self, connection: BlockingConnection) -> messages.ChunkHeader:
+    def next(self, connection: BlockingConnection) -> ChunkHeader:
         """Receive the next chunk."""
         if connection is not self._asked_on:
-            connection.send(messages.pack(messages.FetchChunks(self._log, self.at, self._end)))
+            connection.send(pack(FetchChunks(self._log, self.at, self._end)))
             self._asked_on = connection
-        chunk = receive_message(connection, messages.ChunkHeader)
+        chunk = receive_message(connection, ChunkHeader)
         if chunk.at != self.at:
             raise ProtocolError(f"chunk {chunk.at} came, and {self.at} was to come")
-        assembly = messages.ChunkAssembly(chunk.size)
+        assembly = ChunkAssembly(chunk.size)
         while (data := assembly.add(connection.receive())) is None:
             pass
         self._data = data
@@ -297,13 +318,13 @@ class _FetchState:
         return data
 
 
-def receive_message(connection: BlockingConnection, kind: type[M]) -> M:
+def receive_message(connection: BlockingConnection, *kinds: type[M]) -> M:
     """The next message, without Alive. SparkSourceError if it is Rejected, ConnectionLostError after a silence."""
     while True:
-        message = messages.unpack(connection.receive())
-        if isinstance(message, kind):
+        message = unpack(connection.receive())
+        if isinstance(message, kinds):
             return message
-        if isinstance(message, messages.Rejected):
+        if isinstance(message, Rejected):
             raise SparkSourceError(message.reason)
-        if not isinstance(message, messages.Alive):
-            raise ProtocolError(f"a {type(message).__name__} came, and a {kind.__name__} was to come")
+        if not isinstance(message, Alive):
+            raise ProtocolError(f"a {type(message).__name__} came, and a {kinds[0].__name__} was to come")

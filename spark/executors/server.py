@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ...runtime import SystemRng
 from ...transport import Connection, ConnectionLostError, Listener, NetworkError, ProtocolError, open_network
 from ..errors import SparkSourceError
-from . import endpoints as endpoints_
-from .endpoints import Endpoint
+from .endpoints import Endpoint, announce, server_security, withdraw
 from .messages import (
     ALIVE_S,
     DATA,
+    MAX_CHUNK_BYTES,
     ROLE_SPARK,
     VERSION,
     Alive,
+    ChunkAssembly,
     ClientHello,
     Message,
     Rejected,
@@ -39,7 +40,7 @@ from .messages import (
 from .messages import pack as packed
 
 if TYPE_CHECKING:
-    from ...topology import TopologyContext
+    from ...transport import Security
 
 log = logging.getLogger("aiostorm.spark")
 
@@ -52,8 +53,14 @@ class ServerSettings:
     """How a component serves Spark. See SparkIngressSpout."""
 
     listen: str
-    endpoints: str | None
-    credentials: str | None
+    endpoints: str | None = None
+    credentials: str | None = None
+    given: Security | None = None
+    """In place of endpoints and credentials."""
+
+    def security(self) -> Security:
+        """The server's security. SparkSourceError, CredentialsError. It reads files."""
+        return server_security(self.endpoints, self.credentials) if self.given is None else self.given
 
     def address_of(self, index: int, tasks: int) -> str:
         """The address of one task: the given port plus its number; a socket's file with the number appended."""
@@ -107,6 +114,17 @@ class ClientConnection:
         """Receive the next message."""
         return unpack(await self._connection.receive())
 
+    async def chunk(self, size: int, most: int = MAX_CHUNK_BYTES) -> bytes:
+        """Receive the data of a chunk, of at most so many bytes."""
+        assembly = ChunkAssembly(size, most)
+        while (data := assembly.add(await self._connection.receive())) is None:
+            pass
+        return data
+
+    async def check(self) -> None:
+        """ConnectionLostError if the connection is over."""
+        await self._connection.drained()
+
     def alive(self) -> None:
         """Send Alive, unless the buffer is full or a chunk is being sent."""
         if self._connection.writable and not self._in_chunk:
@@ -121,12 +139,15 @@ Serve = Callable[[ClientConnection, ClientHello], Awaitable[None]]
 
 
 class DataServer:
-    """Serves one task. `serve` is called with each client after its ClientHello, and calls `welcome`."""
+    """Serves one task. `serve` is called with each client after its ClientHello, and calls `welcome`.
 
-    def __init__(self, settings: ServerSettings, role: str, context: TopologyContext, serve: Serve) -> None:
+    `here`: the task; its address is known when it listens.
+    """
+
+    def __init__(self, settings: ServerSettings, role: str, here: Endpoint, serve: Serve) -> None:
         self._settings = settings
         self._role = role
-        self._endpoint = Endpoint(context.component, context.task_index, context.parallelism, "")
+        self._endpoint = here
         self._serve_client = serve
         self._stack = AsyncExitStack()
         self._group = asyncio.TaskGroup()
@@ -143,7 +164,7 @@ class DataServer:
     async def open(self) -> None:
         """Listen, and publish the address. NetworkError, ExposedError, CredentialsError, SparkSourceError."""
         settings, here = self._settings, self._endpoint
-        security = await asyncio.to_thread(endpoints_.server_security, settings.endpoints, settings.credentials)
+        security = await asyncio.to_thread(settings.security)
         async with AsyncExitStack() as stack:
             name = f"{self._role}-{here.task}-{SystemRng().token_bytes(8).hex()}"
             network = await stack.enter_async_context(
@@ -155,7 +176,7 @@ class DataServer:
             self._listener = await network.listen(settings.address_of(here.task, here.tasks), self._accept)
             self._endpoint = here = replace(here, address=self._listener.address)
             if settings.endpoints is not None:
-                self._entry = await asyncio.to_thread(endpoints_.announce, settings.endpoints, here)
+                self._entry = await asyncio.to_thread(announce, settings.endpoints, here)
             self._start_task(self._send_alive(), "alive")
             self._stack = stack.pop_all()
         log.info("%s: task %d of %d serves Spark at %s", here.component, here.task, here.tasks, here.address)
@@ -166,7 +187,7 @@ class DataServer:
 
     def _end(self) -> None:
         if self._entry is not None:
-            endpoints_.withdraw(self._entry)
+            withdraw(self._entry)
             self._entry = None
         if self._listener is not None:
             self._listener.close()

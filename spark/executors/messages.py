@@ -1,4 +1,4 @@
-"""Messages: what is sent between Spark's executors and the spouts and bolts of `format("aiostorm")`. Pure.
+"""Messages: what Spark's executors and the spouts and bolts of a topology send each other. Pure.
 
     a writer                     a spout task      a reader                       a bolt task
        │ ── ClientHello ──────────► │                 │ ── ClientHello ────────────► │
@@ -10,23 +10,28 @@
        │ ── Commit stream, batch ─► │ acked           │ ── Trim log, end ──────────► │
        │ ◄─ Done 0 ──────────────── │                 │ ◄─ Done 0 ────────────────── │
 
-1. A frame is a kind (one byte) and the encoded fields of its message; or DATA and a part of a chunk. A chunk's size is
-   sent before, at most MAX_CHUNK_BYTES; its parts follow in order, of at most PART_BYTES, without messages between.
+    a partition of a batch: Claim ─► Send (or Done: it is not wanted), Offer … as above, End ─► Done
+
+1. A frame is a kind (one byte) and the fields of its message; or DATA and a part of a chunk. A chunk's size is sent
+   before, at most MAX_CHUNK_BYTES; its parts follow in order, of at most PART_BYTES, without messages between.
+   A field is 8 bytes (a number), 1 (a truth value), or 4 for a length and as many (text in UTF-8, and bytes).
 2. Anything but a message of this table is a ProtocolError, and ends the connection.
 3. Both sides send their version first; another version is refused, with both numbers.
 4. The spout or bolt sends Alive every ALIVE_S; a client that receives nothing for SILENCE_S reconnects.
+5. This file also runs where aiostorm is not installed (see by_value): its codec is the standard library's.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, get_type_hints
 
 from ...runtime import LIVENESS
-from ...transport import ProtocolError, UnreadableError, pack_value, unpack_value
+from ...transport import ProtocolError
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 MAX_CHUNK_BYTES: Final = 16 * 1024 * 1024
 PART_BYTES: Final = 512 * 1024
@@ -40,6 +45,7 @@ ROLE_SPARK: Final = "spark"
 """The role of executors and drivers."""
 ROLE_INGRESS: Final = "ingress"
 ROLE_EGRESS: Final = "egress"
+ROLE_BATCH: Final = "batch"
 
 DATA: Final = b"\x10"
 
@@ -92,7 +98,8 @@ class Offer(Message):
     """A chunk that the writer offers.
 
     `stream`: the stream of the batch (a query's id; empty for a batch write), `batch`: -1 for a batch write. `chunk`:
-    its identity; `digest`: of its contents. `size`: of the encoded chunk, in bytes.
+    its identity, or its number in a claimed partition; `digest`: of its contents. `size`: of the encoded chunk, in
+    bytes.
     """
 
     kind: ClassVar[bytes] = b"\x15"
@@ -100,13 +107,14 @@ class Offer(Message):
     stream: str
     batch: int
     chunk: str
+    rows: int
     digest: bytes
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Send(Message):
-    """Request: send the data of this offer next."""
+    """Request: send the data of this offer next; or this partition is wanted."""
 
     kind: ClassVar[bytes] = b"\x16"
     seq: int
@@ -114,7 +122,7 @@ class Send(Message):
 
 @dataclass(frozen=True, slots=True)
 class Done(Message):
-    """All its rows are processed; or the request is done."""
+    """All its rows are processed (of a claimed partition: received); or the request is done."""
 
     kind: ClassVar[bytes] = b"\x17"
     seq: int
@@ -195,6 +203,22 @@ class Trim(Message):
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Claim(Message):
+    """The writer has this partition of a batch, and offers its chunks in their order if it is wanted."""
+
+    kind: ClassVar[bytes] = b"\x1f"
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class End(Message):
+    """The claimed partition has no more chunks. `whole`: its input was complete, as far as is known."""
+
+    kind: ClassVar[bytes] = b"\x20"
+    whole: bool
+
+
 _ALL: Final = (
     ClientHello,
     ServerWelcome,
@@ -210,16 +234,18 @@ _ALL: Final = (
     FetchChunks,
     ChunkHeader,
     Trim,
+    Claim,
+    End,
 )
-_KINDS: Final[dict[bytes, tuple[type[Message], tuple[type, ...]]]] = {
-    one.kind: (one, tuple(get_type_hints(one)[field.name] for field in fields(one))) for one in _ALL
+_KINDS: Final[dict[bytes, tuple[type[Message], dict[str, type]]]] = {
+    one.kind: (one, {field.name: get_type_hints(one)[field.name] for field in fields(one)}) for one in _ALL
 }
 
 
 def pack(message: Message) -> bytes:
     """Encode a message as a frame."""
-    values = tuple(getattr(message, field.name) for field in fields(message))  # type: ignore[arg-type]
-    return message.kind + pack_value(values)
+    _, types = _KINDS[message.kind]
+    return message.kind + b"".join(_packed(getattr(message, name)) for name in types)
 
 
 def unpack(frame: bytes) -> Message:
@@ -228,30 +254,60 @@ def unpack(frame: bytes) -> Message:
     if found is None or len(frame) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a frame of {len(frame)} bytes that begins with {frame[:1].hex() or 'nothing'} came")
     kind, types = found
+    values, at = [], 1
     try:
-        values = unpack_value(memoryview(frame)[1:])
-    except UnreadableError as error:
-        raise ProtocolError(f"a {kind.__name__} that cannot be read: {error}") from error
-    if type(values) is not tuple or tuple(map(type, values)) != types:
-        raise ProtocolError(f"a {kind.__name__} with other fields than it has came")
-    if any(type(value) is str and len(value) > MAX_TEXT_CHARS for value in values):
-        raise ProtocolError(f"a {kind.__name__} with a text of more than {MAX_TEXT_CHARS} characters came")
+        for type_ in types.values():
+            value, at = _unpacked(type_, frame, at)
+            values.append(value)
+    except (ValueError, struct.error) as error:
+        raise ProtocolError(f"a {kind.__name__} that cannot be read (of another version?): {error}") from error
+    if at != len(frame):
+        raise ProtocolError(f"a {kind.__name__} that is longer than its fields (of another version?)")
     return kind(*values)
 
 
-def parts_of(data: bytes) -> Iterator[memoryview]:
-    """Split a chunk's data into parts for frames. Empty data has no parts."""
+def _packed(value: Any) -> bytes:
+    if isinstance(value, bool):
+        return struct.pack("!?", value)
+    if isinstance(value, int):
+        return struct.pack("!q", value)
+    data = value.encode() if isinstance(value, str) else value
+    return struct.pack("!I", len(data)) + data
+
+
+def _unpacked(type_: type, frame: bytes, at: int) -> tuple[Any, int]:
+    """The field at this place, and the place of the next one. ValueError, struct.error."""
+    if type_ is int:
+        return struct.unpack_from("!q", frame, at)[0], at + 8
+    if type_ is bool:
+        if frame[at : at + 1] not in (b"\0", b"\1"):
+            raise ValueError("a truth value is 0 or 1")
+        return frame[at] == 1, at + 1
+    (length,) = struct.unpack_from("!I", frame, at)
+    begin, end = at + 4, at + 4 + length
+    if end > len(frame):
+        raise ValueError(f"{length:,} bytes are more than there are")
+    if type_ is bytes:
+        return frame[begin:end], end
+    text = frame[begin:end].decode()
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"a text has more than {MAX_TEXT_CHARS} characters")
+    return text, end
+
+
+def parts_of(data: Any) -> Iterator[memoryview]:
+    """Split a chunk's data (a buffer) into parts for frames. Empty data has no parts."""
     view = memoryview(data)
-    for begin in range(0, len(data), PART_BYTES):
+    for begin in range(0, len(view), PART_BYTES):
         yield view[begin : begin + PART_BYTES]
 
 
 class ChunkAssembly:
     """Assembles the data of one chunk from its parts."""
 
-    def __init__(self, size: int) -> None:
-        if not 0 < size <= MAX_CHUNK_BYTES:
-            raise ProtocolError(f"a chunk has 1 to {MAX_CHUNK_BYTES:,} bytes, not {size:,}")
+    def __init__(self, size: int, most: int = MAX_CHUNK_BYTES) -> None:
+        if not 0 < size <= most:
+            raise ProtocolError(f"a chunk has 1 to {most:,} bytes, not {size:,}")
         self._size = size
         self._parts: list[bytes] = []
         self._come = 0
