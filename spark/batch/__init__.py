@@ -14,47 +14,4 @@ same data.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .chunking import Chunker
-    from .fetching import Fetched, Fetching, TooLargeError, cancel, checkpointed, planned
-    from .group_size import GroupSize
-    from .readers import End, FetchedReader, Piece, PieceBatches, WholeBatches
-    from .source import takes_session
-    from .spout import SparkBatchSpout
-
-__all__ = [
-    "Chunker",
-    "End",
-    "Fetched",
-    "FetchedReader",
-    "Fetching",
-    "GroupSize",
-    "Piece",
-    "PieceBatches",
-    "SparkBatchSpout",
-    "TooLargeError",
-    "WholeBatches",
-    "cancel",
-    "checkpointed",
-    "planned",
-    "takes_session",
-]
-
-_LATER = {
-    "chunking": "Chunker",
-    "fetching": "Fetched Fetching TooLargeError cancel checkpointed planned",
-    "group_size": "GroupSize",
-    "readers": "End FetchedReader Piece PieceBatches WholeBatches",
-    "source": "takes_session",
-    "spout": "SparkBatchSpout",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__: list[str] = []  # aiostorm.spark has the public names

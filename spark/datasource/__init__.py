@@ -8,29 +8,4 @@ encoded record batches, and whether they fit.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .egress import SparkEgressBolt
-    from .format import register
-    from .ingress import SparkIngressSpout
-
-__all__ = [
-    "SparkEgressBolt",
-    "SparkIngressSpout",
-    "register",
-]
-
-_LATER = {
-    "egress": "SparkEgressBolt",
-    "format": "register",
-    "ingress": "SparkIngressSpout",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__: list[str] = []  # aiostorm.spark has the public names
