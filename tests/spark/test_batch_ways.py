@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,9 @@ from aiostorm.spark.batch.pushing import PushLocation, send_partition
 from aiostorm.spark.batch.readers import End, Piece
 from aiostorm.spark.batch.ways import FetchWay
 from aiostorm.spark.calls import SparkCalls
-from aiostorm.spark.errors import SparkSourceError
+from aiostorm.spark.errors import SparkLostError, SparkSourceError
+from aiostorm.transport import TlsFiles
+from tests.transport.net.test_tls import Ministry
 
 pytestmark = pytest.mark.sockets
 
@@ -178,10 +182,17 @@ async def test_readers_are_closed_when_reading_ends_early(calls: SparkCalls) -> 
 
 @asynccontextmanager
 async def pushing(
-    calls: SparkCalls, machine: Partitions, job: Callable[[PushLocation], Any], *, certain: bool = True, ahead: int = 2
+    calls: SparkCalls,
+    machine: Partitions,
+    job: Callable[[PushLocation], Any],
+    *,
+    certain: bool = True,
+    ahead: int = 2,
+    host: str = "127.0.0.1",
+    tls: TlsFiles | None = None,
 ) -> AsyncIterator[tuple[PushWay, list[Piece | End]]]:
     """A way that has received all that the job sends."""
-    server = PushServer("test", "127.0.0.1", None)
+    server = PushServer("test", host, tls)
     capacity = Capacity(machine, 4)
     way = PushWay(machine, calls, capacity, server, job, lambda: None, schema=SCHEMA, ahead=ahead, certain=certain)
     items: list[Piece | End] = []
@@ -302,3 +313,29 @@ async def test_a_job_that_fails_after_all_was_read_is_no_error(calls: SparkCalls
         async with pushing(calls, Partitions(2), job):
             pass
     assert "cancelled" in str(caught.value.exceptions)
+
+
+async def test_executors_send_over_tls_without_certificates(calls: SparkCalls, tmp_path: Path) -> None:
+    """They check that the receiver's certificate is of the cluster's CA, and prove the token."""
+    machine, ministry = Partitions(1), Ministry(tmp_path)
+    tls = ministry.files("localhost")
+    refused: list[str] = []
+
+    def job(where: PushLocation) -> list[int]:
+        for wrong in (
+            replace(where, authority=None),
+            replace(where, authority=ministry.foreign.certificate.decode()),
+            replace(where, token=bytes(32)),
+        ):
+            try:
+                sent(replace(wrong, patience_s=0.0), 0, [numbers(1)])
+            except (SparkLostError, SparkSourceError) as error:
+                refused.append(str(error))
+        sent(where, 0, [numbers(1, 2, 3)])
+        return [0]
+
+    async with pushing(calls, machine, job, host="localhost", tls=tls) as (_, items):
+        assert [type(item) for item in items] == [Piece, Piece, End]
+    assert len(refused) == 3
+    assert "certificate verify failed" in refused[1]
+    assert "token" in refused[2]
