@@ -18,7 +18,7 @@ from .errors import (
     MailboxClosedError,
 )
 from .gate import Gate
-from .inbox import Inbox, SenderGate
+from .inbox import Inbox, Pack, SenderGate
 from .lanes import EMPTY, Lanes, ParkedSender
 from .mailbox import Mailbox
 from .messages import Answer, ChildEscalated, DeadLetter, MaybeAwaitable, Message, Question, Reply, Stop, Terminated
@@ -64,6 +64,7 @@ __all__ = [
     "MailboxClosedError",
     "MaybeAwaitable",
     "Message",
+    "Pack",
     "ParkedSender",
     "Question",
     "ReaderState",

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors import Actor, Timer
 from ..backpressure import BoltReading, Readings, Settings
 
 if TYPE_CHECKING:
+    from ..actors import Message
     from .bolt_task import BoltTask
     from .environment import Environment
     from .spout_task import SpoutTask
@@ -75,7 +76,7 @@ class BackpressureMonitor(Actor):
         self._timer = self.after(settings.interval_s, _TICK) if ticks and settings.enable else None
         self._env.sampling = self._timer is not None or not settings.enable
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         """The timer, and the wake-up."""
         if message is _WAKE:
             if self._timer is None and self._settings.enable:

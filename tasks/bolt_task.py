@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Clear, Settings
@@ -32,6 +32,7 @@ from .turn_limits import InputLimits, Portions
 from .turns import BoltTurns
 
 if TYPE_CHECKING:
+    from ..actors import Message
     from ..metrics import TimeMetrics
     from .environment import Environment
 
@@ -133,7 +134,7 @@ class BoltTask(TaskActor):
                 self.dead_letter(segment)
             self.time.report_dropped()
 
-    async def _control(self, message: Any) -> None:
+    async def _control(self, message: Message) -> None:
         kind = type(message)
         if kind is Timer:
             if message.received():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..topology import WATERMARK_STREAM, Segment
 from .event_time.time_messages import WatermarkRequest
@@ -21,6 +21,7 @@ from .execute.windowing import make_keeper, pass_through_driver, window_executor
 if TYPE_CHECKING:
     from ..actors import Timer
     from ..metrics import TimeMetrics
+    from ..topology import Component
     from ..windows import WatermarkTracker, WindowBolt
     from .emit.collectors import BoltTaskCollector
     from .event_time.driver import EventTimeDriver
@@ -81,7 +82,7 @@ class BoltTime:
             )
         return executor
 
-    def pass_through(self, component: Any, tools: Tools) -> None:
+    def pass_through(self, component: Component, tools: Tools) -> None:
         """For a bolt without windows."""
         task = self._task
         self.driver = pass_through_driver(tools, task.env, task.task, self._keep_time(component, tools))
@@ -180,7 +181,7 @@ class BoltTime:
             text = "%s ended with %s that have not fired: their rows were acked and are not sent again"
             log.warning(text, name, _count(held, "open window"))
 
-    def _keep_time(self, component: Any, tools: Tools) -> WatermarkTracker | None:
+    def _keep_time(self, component: Component, tools: Tools) -> WatermarkTracker | None:
         if self.keeper is None:
             env, task = self._task.env, self._task.task
             self.keeper = make_keeper(env, task, component, self._task.config, tools.report)

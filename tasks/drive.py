@@ -12,13 +12,21 @@ import asyncio
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..runtime import AiostormError
 from .exits import UserExitError, is_of_program
 
+if TYPE_CHECKING:
+    from ..topology import Returned
+
+
 USER_ERRORS: Final = BaseException
 """What a call of user code is caught with: CancelledError and SystemExit included. `user_error` decides about them."""
+
+
+Yielded: TypeAlias = Any
+"""What a coroutine gives to the event loop when it waits (a future), or what the event loop sends back."""
 
 
 class AwaitCancelledError(AiostormError):
@@ -26,10 +34,12 @@ class AwaitCancelledError(AiostormError):
 
 
 @types.coroutine
-def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Generator[Any, Any, Any]:
+def drive(
+    work: Coroutine[Yielded, Yielded, Returned], on_suspend: Callable[[], None]
+) -> Generator[Yielded, Yielded, Returned]:
     """Await `work`; `on_suspend()` is called before each of its suspensions. It must not raise."""
-    step: Callable[[Any], Any] = work.send
-    argument: Any = None
+    step: Callable[[Yielded], Yielded] = work.send
+    argument: Yielded = None
     while True:
         try:
             waited = step(argument)
@@ -48,8 +58,8 @@ def drive(work: Coroutine[Any, Any, Any], on_suspend: Callable[[], None]) -> Gen
 
 @types.coroutine
 def resume(
-    work: Coroutine[Any, Any, Any], waited: Any, thrown: BaseException | None = None
-) -> Generator[Any, Any, Any]:
+    work: Coroutine[Yielded, Yielded, Returned], waited: Yielded, thrown: BaseException | None = None
+) -> Generator[Yielded, Yielded, Returned]:
     """Continue a coroutine in this asyncio task. It was started outside of the task and now waits for `waited`.
 
     `thrown`: an exception that arrived instead of the result.
@@ -57,8 +67,8 @@ def resume(
     # Pass a cancel on to what is awaited, as asyncio does: a task of the user must not be left running.
     if thrown is not None and asyncio.isfuture(waited) and waited.cancel(*thrown.args):
         thrown = None
-    step: Callable[[Any], Any] = work.send
-    argument: Any = None
+    step: Callable[[Yielded], Yielded] = work.send
+    argument: Yielded = None
     while True:
         try:
             if thrown is not None:
@@ -73,7 +83,7 @@ def resume(
             return end.value
 
 
-async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
+async def finish(value: Returned, on_suspend: Callable[[], None]) -> Returned:
     """Finish what a user method returned: awaited if it was `async def`."""
     if inspect.iscoroutine(value):
         return await drive(value, on_suspend)
@@ -83,7 +93,7 @@ async def finish(value: Any, on_suspend: Callable[[], None]) -> Any:
     return value
 
 
-async def awaited(value: Awaitable[Any]) -> Any:
+async def awaited(value: Awaitable[Returned]) -> Returned:
     """Await what user code returned; AwaitCancelledError for a cancel that was not meant for this task."""
     try:
         return await value

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorEscalatedError, Directive, FailureHistory, RestartPolicy
 from ..backpressure import SpoutPace
@@ -33,7 +33,7 @@ from .turn_limits import Portions
 
 if TYPE_CHECKING:
     from ..runtime import Clock
-    from ..topology import Config, Spout
+    from ..topology import Config, Returned, Spout
     from .calls import SpoutState, ThreadedTurns, Turns
     from .emit.spout_collector import SpoutTaskCollector
     from .emit.watermarks import EndOfStream
@@ -298,7 +298,7 @@ class Polling:
         self.idle = False
         self._wait_s = self._first_s
 
-    async def poll(self, state: SpoutState, collector: SpoutTaskCollector, spout: Spout | None) -> Any:
+    async def poll(self, state: SpoutState, collector: SpoutTaskCollector, spout: Spout | None) -> Returned:
         """Wait and call until a call emits, finishes or returns something to await. Returns that, None, or NOT_CALLED.
 
         Without `spout` nothing is called: one wait.

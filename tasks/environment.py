@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..acker import IdSource
 from ..actors import Inbox, Mailbox
@@ -36,6 +36,7 @@ from .reports import ErrorLog, describe
 
 if TYPE_CHECKING:
     from ..runtime import Clock, Rng
+    from ..topology import ResourceValue, SharedObject
     from ..windows import RowTime, StreamClock
     from .emit.outbox import Outbox
     from .emit.watermarks import WatermarkEmitter
@@ -90,9 +91,9 @@ class Environment:
     sampling: bool = True
     wake: Callable[[], None] = field(default=_nothing)
     reaches: Callable[[int], bool] = field(default=_always)
-    memory: dict[Any, Any] = field(default_factory=dict)
+    memory: dict[object, SharedObject] = field(default_factory=dict)
     exits: Exits = field(default_factory=Exits)
-    resources: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, ResourceValue] = field(default_factory=dict)
 
     def ids(self) -> IdSource:
         """A source of ids for one task."""
@@ -199,7 +200,7 @@ class Environment:
     def _direct_receivers(self, source: StreamId) -> Mapping[int, bool]:
         return self._shared("direct receivers", source, lambda: self._find_direct_receivers(source))
 
-    def _shared(self, what: str, of: Any, find: Callable[[], T]) -> T:
+    def _shared(self, what: str, of: object, find: Callable[[], T]) -> T:
         """One value for all tasks of this process: lists as long as the number of tasks are not built for each task."""
         key = Environment, what, of
         found: T | None = self.memory.get(key)

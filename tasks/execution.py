@@ -173,7 +173,7 @@ class Execution:
     async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
         def work() -> int:
             ran = executor.run(segment, start, stop)
-            return ran if isinstance(ran, int) else without_waiting(ran)
+            return ran if isinstance(ran, int) else without_waiting(ran)  # type: ignore[arg-type] # a coroutine
 
         return int(await self._task.user.in_thread(work))
 

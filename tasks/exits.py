@@ -19,7 +19,6 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
-from typing import Any
 
 from ..runtime import AiostormError
 
@@ -64,7 +63,7 @@ def is_of_program(error: BaseException) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _code(handler: Any) -> CodeType | None:
+def _code(handler: object) -> CodeType | None:
     while isinstance(handler, partial):
         handler = handler.func
     return getattr(handler, "__code__", None)

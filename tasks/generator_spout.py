@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
 
 if TYPE_CHECKING:
+    from ..topology import Item, Returned, SpoutCollector
     from .emit.spout_collector import SpoutTaskCollector
 
 GENERATOR_MAX_RETRIES = 3
@@ -50,22 +51,22 @@ class GeneratorSpout(Spout):
         self._single = arity == 1
         self._chunk = 1
         self._number = 0
-        self._collector: Any = None
-        self._items: Iterator[Any] = iter(())
-        self._async_items: AsyncIterator[Any] | None = None
+        self._collector: SpoutTaskCollector = None  # type: ignore[assignment] # until it is opened
+        self._items: Iterator[Item] = iter(())
+        self._async_items: AsyncIterator[Item] | None = None
         if function.is_async:
             self.next_tuple = self._next_async  # type: ignore[method-assign]
 
-    def open(self, context: TopologyContext, collector: Any) -> None:
+    def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """Start the generator."""
-        self._collector = collector
+        self._collector = collector  # type: ignore[assignment] # the task's own
         items = self._function.fn(context) if self._function.wants_context else self._function.fn()
         if self._function.is_async:
             self._async_items = aiter(items)
         else:
             self._items = iter(items)
 
-    def next_tuple(self) -> Any:
+    def next_tuple(self) -> Returned:
         """Emit the next item, or finish."""
         for item in self._items:
             self._emit(item)
@@ -82,7 +83,7 @@ class GeneratorSpout(Spout):
         begun_s = last_s = stopwatch()
         while most > 0 and last_s - begun_s < limit_s:
             wanted = min(most, self._chunk)
-            items: list[Any] = []
+            items: list[Item] = []
             try:
                 items.extend(islice(self._items, wanted))  # items before an error stay in the list
             finally:
@@ -101,7 +102,7 @@ class GeneratorSpout(Spout):
                 self._chunk = min(2 * wanted, CHUNK)
             last_s = now_s
 
-    def _emit_chunk(self, items: list[Any]) -> bool:
+    def _emit_chunk(self, items: list[Item]) -> bool:
         """Emit rows or values together. True if there were batches of columns among them."""
         if not items:
             return False
@@ -125,7 +126,7 @@ class GeneratorSpout(Spout):
         else:
             self._emit(item)
 
-    def _emit(self, item: Any) -> None:
+    def _emit(self, item: Item) -> None:
         number = self._number
         self._number = number + 1
         message_id = number if self._function.tracked else None
@@ -134,7 +135,7 @@ class GeneratorSpout(Spout):
         else:
             self._collector.emit((item,) if self._single else item, message_id)
 
-    def close(self) -> Any:
+    def close(self) -> Returned:
         """End the generator: its `finally` blocks run. (Not `async def`: a blocking one ends in its thread.)"""
         if isinstance(self._async_items, AsyncGenerator):
             return self._async_items.aclose()

@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..topology import Config, ConfigError, Failure, Row, Segment, TaskHook, TopologyContext, Tuple
 from .drive import USER_ERRORS, user_error
+
+if TYPE_CHECKING:
+    from ..topology import MessageId, Unchecked
 
 log = logging.getLogger("aiostorm.debug")
 
@@ -34,7 +37,7 @@ class HookCalls:
         self._task_id = task_id
         self._report = report
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Unchecked) -> None:
         """Call one method of every hook."""
         for hook in self._hooks:
             try:
@@ -82,10 +85,10 @@ class DebugHook(TaskHook):
     def emit(self, values: Row, stream: str, task_id: int) -> None:
         log.info("%s emits %.500s on %r", self._label, values, stream)
 
-    def spout_ack(self, message_id: Any, task_id: int, complete_latency_s: float) -> None:
+    def spout_ack(self, message_id: MessageId, task_id: int, complete_latency_s: float) -> None:
         log.info("%s gets ack of %.500r after %.3f s", self._label, message_id, complete_latency_s)
 
-    def spout_fail(self, message_id: Any, task_id: int, failure: Failure) -> None:
+    def spout_fail(self, message_id: MessageId, task_id: int, failure: Failure) -> None:
         log.info("%s gets fail of %.500r: %s", self._label, message_id, failure)
 
     def bolt_execute(self, tup: Tuple, task_id: int, execute_latency_s: float) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..acker import EXPIRY_STEPS, Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
 from ..topology import DEAD_LETTER_STREAM, AckValueSpout, Failure, FailValueSpout, Spout
@@ -23,7 +23,8 @@ from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.lineage import UNTRACKED
 
 if TYPE_CHECKING:
-    from ..actors import Timer
+    from ..actors import Message, Timer
+    from ..topology import MessageId, Returned, Row
     from .emit.spout_collector import SpoutTaskCollector
     from .task import TaskActor
 
@@ -67,13 +68,13 @@ class MessageOutcomes:
             if tree is not None:
                 await self._acked(tree)
         elif verdict.kind is VerdictKind.FAIL:
-            await self._fail(verdict.root, verdict.index, verdict.failure)
+            await self._fail(verdict.root, verdict.index, verdict.failure)  # type: ignore[arg-type] # a FAIL is about one
         elif verdict.kind is VerdictKind.EXPIRED:
             await self.expire([verdict.root])
         else:
             pending.reset(verdict.root, self._task.env.clock.monotonic(), verdict.index)
 
-    async def _fail(self, root: int, index: int, failure: Any) -> None:
+    async def _fail(self, root: int, index: int, failure: Failure | None) -> None:
         failed = self._pending.failed(root, index, failure)
         if failed is not None:
             await self._failed(failed)
@@ -112,14 +113,14 @@ class MessageOutcomes:
             return
         if self._task.user.thread is not None or isinstance(self.spout, AckValueSpout):
             for settled in tree.settled():
-                arguments: tuple[Any, ...] = (settled.message_id,)
+                arguments: tuple[MessageId | Row, ...] = (settled.message_id,)
                 if isinstance(self.spout, AckValueSpout):
                     arguments += (settled.emission.values if settled.emission is not None else (),)
                 await self._task.user.notify("ack", self.spout.ack, *arguments)
             return
         await self._notify_acks(tree.open_ids())
 
-    async def _notify_acks(self, ids: Sequence[Any]) -> None:
+    async def _notify_acks(self, ids: Sequence[MessageId]) -> None:
         acks = map(self.spout.ack, ids)  # called from C; a call that raises ends the loop, which is then continued
         notified = 0
         while notified < len(ids):
@@ -137,7 +138,7 @@ class MessageOutcomes:
                 self._task.report("ack", raised)
             del raised  # its traceback holds this frame
 
-    async def _finish_ack(self, result: Any) -> None:
+    async def _finish_ack(self, result: Returned) -> None:
         try:
             await awaited(result)
         except USER_ERRORS as error:
@@ -184,9 +185,9 @@ class OpenMessages:
 
     __slots__ = ("_after", "_timeout_s", "_timer", "limit", "pending", "replays")
 
-    def __init__(self, limit: int | None, timeout_s: float | None, after: Callable[[float, Any], Timer]) -> None:
+    def __init__(self, limit: int | None, timeout_s: float | None, after: Callable[[float, Message], Timer]) -> None:
         self.limit = limit
-        self.replays: deque[tuple[Any, Emission, int]] = deque()
+        self.replays: deque[tuple[MessageId, Emission, int]] = deque()
         self.pending = Pending(None if timeout_s is None else timeout_s * LATE)
         self._timeout_s = timeout_s
         self._after = after
@@ -208,6 +209,6 @@ class OpenMessages:
         self._timer = None
         return self.pending.overdue(now_s)
 
-    def ids(self) -> list[Any]:
+    def ids(self) -> list[MessageId]:
         """The ids of messages that are neither acked nor failed for good."""
         return [*self.pending.message_ids(), *(message_id for message_id, _, _ in self.replays)]

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..actors import Directive, FailureHistory, RestartPolicy
 from ..topology import Managed, Resource, WorkerContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, user_error
 
 if TYPE_CHECKING:
+    from .drive import Yielded
     from .environment import Environment
 
 AT_ONCE_S: Final = 1.0
@@ -35,7 +36,7 @@ LEAST_S: Final = 0.25
 class Guard(Protocol):
     """Runs work whose errors must not be lost: ActorSystem.guard."""
 
-    def __call__(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    def __call__(self, work: Coroutine[Yielded, Yielded, None], *, name: str) -> asyncio.Task[None]:
         """See there."""
         ...
 

@@ -17,7 +17,7 @@ meanwhile, or a spout that waits would starve its own topology.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..acker import Retries, Verdicts
 from ..actors import EMPTY, Question, Stop, Timer
@@ -34,6 +34,8 @@ from .message_outcomes import MessageOutcomes, OpenMessages
 from .task import Activate, Deactivate, FailPending, TaskActor
 
 if TYPE_CHECKING:
+    from ..actors import Message
+    from ..topology import MessageId
     from .environment import Environment
 
 
@@ -120,7 +122,7 @@ class SpoutTask(TaskActor):
         self._messages.limit = config.max_spout_pending
         self._messages.time_out_after(config.message_timeout_s)
 
-    def open_messages(self) -> list[Any]:
+    def open_messages(self) -> list[MessageId]:
         """The ids of messages that are neither acked nor failed for good, including those that wait to be replayed."""
         return self._messages.ids()
 
@@ -148,7 +150,7 @@ class SpoutTask(TaskActor):
             keep_values=max_retries is not None or isinstance(component, AckValueSpout | FailValueSpout),
             tree_max=self.config.acker_tree_max_messages,
         )
-        given: Any = collector
+        given: SpoutTaskCollector | ThreadedSpoutCollector = collector
         if self.user.thread is not None:
             given = ThreadedSpoutCollector(collector, self.emitter, asyncio.get_running_loop(), loop.arrived)
             turn_s = self.config.turn_max_ms / 1000
@@ -218,7 +220,7 @@ class SpoutTask(TaskActor):
 
     # -- the control loop ----------------------------------------------------------------------------------------------
 
-    async def _on_control(self, message: Any) -> None:
+    async def _on_control(self, message: Message) -> None:
         kind, loop, state = type(message), self.emit_loop, self._state
         if kind is Verdicts:
             for verdict in message.verdicts:

@@ -7,9 +7,8 @@ The actor outlives its component: after a failure the guardian restarts it and i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..actors import Actor, DeadLetter, MailboxClosedError
 from ..metrics import TaskCounters, TaskMetrics, TimeMetrics
@@ -36,6 +35,7 @@ from .reports import describe
 from .user_code import UserCode
 
 if TYPE_CHECKING:
+    from ..actors import Pack
     from .environment import Environment
 
 
@@ -172,7 +172,7 @@ class TaskActor(Actor):
         self.acks.failures += [(root, index, failure) for root, index in segment.messages]
         self.acks.done(segment)
 
-    def _packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
+    def _packed(self, pack: Pack, piece: Segment) -> list[Segment]:
         """A target in another worker takes a piece of rows that waited for several targets: pack it."""
         packed = self.emitter.spreader.packed(pack, piece)
         if self.emitter.dirty:  # a row that cannot be sent: its message fails

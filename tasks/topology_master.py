@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors import Actor, Timer
 from ..backpressure import Backpressure, Coordinator, Graph, Order, Readings, Settings
 
 if TYPE_CHECKING:
+    from ..actors import Message
     from .environment import Environment
 
 log = logging.getLogger("aiostorm.backpressure")
@@ -63,7 +64,7 @@ class TopologyMaster(Actor):
             self._post(self._coordinator.tick(clock.monotonic(), clock.now()))
         self._log(events_before)
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         """Readings of a backpressure monitor, or the end of an interval."""
         clock = self._env.clock
         events_before = self._coordinator.log.count

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..topology import Segment
 from .detaching import Detacher
@@ -31,6 +31,7 @@ from .long_call import LongCallWatch
 if TYPE_CHECKING:
     from ..actors import Stepper
     from .bolt_time import BoltTime
+    from .drive import Yielded
     from .in_flight import Taken
     from .task import TaskActor
     from .turn_limits import InputLimits
@@ -208,7 +209,7 @@ class Steps:
         task: TaskActor,
         taken: Taken,
         time: BoltTime,
-        turn: Callable[[], Coroutine[Any, Any, None]],
+        turn: Callable[[], Coroutine[Yielded, Yielded, None]],
         waits: Callable[[], None],
     ) -> None:
         self._task = task
@@ -219,7 +220,9 @@ class Steps:
         self.in_step = False
         self.raised: BaseException | None = None
         self.stopping = False
-        self.open_turn: tuple[Coroutine[Any, Any, None], Any] | None = None  # begun in a step, and what it waits for
+        self.open_turn: tuple[Coroutine[Yielded, Yielded, None], Yielded] | None = (
+            None  # begun in a step, and what it waits for
+        )
         self.stepper: Stepper
         self.after_round: Callable[[Callable[[], None]], None]
 

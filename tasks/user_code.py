@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..metrics import ProgressMetrics, TaskCounters
 from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
@@ -20,6 +20,7 @@ from .hooks import DebugHook, HookCalls, import_hooks
 
 if TYPE_CHECKING:
     from ..actors import Question
+    from ..topology import Function, Returned, Unchecked
     from .emit.emitter import Emitter
     from .environment import Environment
 
@@ -159,7 +160,7 @@ class UserCode:
             self._emitter.flush()  # what a blocking component emitted or acked meanwhile
         self._end_thread()
 
-    async def call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(self, method: Function, *arguments: Unchecked) -> Returned:
         """Call a user method: in the task's thread if the component blocks, else here; awaited if it is async."""
         if self.thread is not None:
             return await self.in_thread(lambda: method(*arguments))
@@ -172,7 +173,7 @@ class UserCode:
             return await awaited(result)
         return result
 
-    async def open(self, method: Callable[..., Any], *arguments: Any) -> None:
+    async def open(self, method: Function, *arguments: Unchecked) -> None:
         """Call `open` or `prepare`. An error is reported and raised to the guardian."""
         try:
             await self.call(method, *arguments)
@@ -184,14 +185,14 @@ class UserCode:
                 raise
             raise error from raised
 
-    async def notify(self, where: str, method: Callable[..., Any], *arguments: Any) -> None:
+    async def notify(self, where: str, method: Function, *arguments: Unchecked) -> None:
         """Call a user method that is a notification; an error in it is reported and changes nothing."""
         try:
             await self.call(method, *arguments)
         except USER_ERRORS as error:
             self._report(where, user_error(error))
 
-    async def in_thread(self, work: Callable[[], Any]) -> Any:
+    async def in_thread(self, work: Callable[[], Returned]) -> Returned:
         """Run blocking work in the task's thread."""
         return await asyncio.get_running_loop().run_in_executor(self.thread, _contained, work)
 
@@ -216,7 +217,7 @@ class UserCode:
             self.thread = None
 
 
-def _contained(work: Callable[[], Any]) -> Any:
+def _contained(work: Callable[[], Returned]) -> Returned:
     """Run in a thread, with errors that cannot leave it as they are converted.
 
     A future that is given a StopIteration (`next(lines)`) never ends; a CancelledError would look like a cancel of the

@@ -27,7 +27,7 @@ from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
 from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
 from .row_time import RowTime
-from .rows import RowReader, column
+from .rows import ReadRows, RowReader, column
 from .session_windows import SessionWindows
 from .settings import TimeSettings
 from .shared_windows import SharedWindows
@@ -80,6 +80,7 @@ __all__ = [
     "Periodic",
     "PlainWindows",
     "Punctuated",
+    "ReadRows",
     "Reduce",
     "RowReader",
     "RowTime",

@@ -21,7 +21,7 @@ Edges gives each segment its edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...acker import Acks, IdSource
 from ...topology import Lineage, Origin, RepeatedAnchor, Segment
@@ -30,6 +30,7 @@ from .lineage import MANY
 
 if TYPE_CHECKING:
     from ...actors import Inbox
+    from ...topology import Anchor, Failure, Item
     from .stamping import Stamps
 
 
@@ -43,7 +44,7 @@ class AckBatch:
 
     def __init__(self, ackers: Sequence[Inbox]) -> None:
         self.xors: dict[int, int] = {}
-        self.failures: list[tuple[int, int, Any]] = []
+        self.failures: list[tuple[int, int, Failure | None]] = []
         self.resets: list[int] = []
         self.in_hand: Sequence[Segment] | None = None
         self._ackers = ackers
@@ -75,7 +76,7 @@ class AckBatch:
 
     def executed(self, segment: Segment, stop: int) -> None:
         """The rows of a detached segment before `stop` have been executed, which settles each of them."""
-        lineage: Any = segment.lineage
+        lineage: Detached = segment.lineage  # type: ignore[assignment]
         done = segment.done
         if done is None:
             done = segment.done = bytearray(len(segment.items))
@@ -202,9 +203,9 @@ class Edges:
         self.stamps = stamps
         self._acks = acks
         self._ids = ids
-        self._batch: tuple[Any, tuple[int, ...]] = (None, ())  # the pairs of the last batch, and their roots
+        self._batch: tuple[Anchor, tuple[int, ...]] = (None, ())  # the pairs of the last batch, and their roots
 
-    def segment(self, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int) -> Segment:
+    def segment(self, origin: Origin, items: Sequence[Item], anchors: Sequence[Anchor] | None, root: int) -> Segment:
         """Rows of one root under a new edge."""
         if anchors is None:
             made = Segment(origin, items)
@@ -222,7 +223,7 @@ class Edges:
             self.stamps.stamp(made)
         return made
 
-    def _roots(self, anchors: Sequence[Any]) -> Iterable[int]:
+    def _roots(self, anchors: Sequence[Anchor]) -> Iterable[int]:
         """The roots of rows with several anchors. Rows of one batch share their pairs, and so do its segments."""
         if not isinstance(anchors, RepeatedAnchor):
             return dict.fromkeys(
@@ -242,7 +243,7 @@ class _Withheld:
 
     def __init__(self) -> None:
         self.xor = 0
-        self.failures: list[tuple[int, int, Any]] = []
+        self.failures: list[tuple[int, int, Failure | None]] = []
         self.detached: list[SubTree] = []
 
 

@@ -8,11 +8,12 @@ Batches of columns are not checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...transport import UnsendableError, pack_items
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, Item
     from .emitter import Emitter
     from .out_streams import OutStream
 
@@ -21,8 +22,8 @@ def check_rows(emitter: Emitter) -> None:
     """Check all rows that this emitter sends."""
 
     def as_sent(
-        root: int, stream: OutStream, items: Sequence[Any], anchors: Sequence[Any] | None
-    ) -> tuple[Sequence[Any], Sequence[Any] | None]:
+        root: int, stream: OutStream, items: Sequence[Item], anchors: Sequence[Anchor] | None
+    ) -> tuple[Sequence[Item], Sequence[Anchor] | None]:
         """The rows as another worker would receive them. Rows that cannot be sent are refused: their messages fail."""
         items = list(items)
         anchors = None if anchors is None else list(anchors)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import DEFAULT_STREAM, ColumnRows, EmitError, RepeatedAnchor, Row, Segment, Tuple, TupleBatch
 from ...windows import to_ms
 from .lineage import UNTRACKED, Anchors, joined, lineage_of, mark_done, settle_all
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, Item, RecordBatch, Timestamp, Value
     from .emitter import Emitter
     from .out_streams import OutStream
     from .outbox import Outbox
@@ -39,7 +40,7 @@ class TaskCollector:
         """Send what was emitted so far, without waiting (for the framework)."""
         self._emitter.flush()
 
-    def emit_watermark(self, timestamp: Any) -> None:
+    def emit_watermark(self, timestamp: Timestamp) -> None:
         """Declare that no tuple before `timestamp` follows: windows downstream rely on it."""
         self.check_open()
         self._emitter.watermarks.check()
@@ -83,18 +84,18 @@ class BoltTaskCollector(TaskCollector):
         self._wake = wake
         self._on_ack: Callable[[Tuple], None] | None = None
 
-    def emit(self, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple, as a child of its anchors."""
         self._emit(values, anchors, stream, None)
 
     def emit_direct(
-        self, task: int, values: Row | list[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM
+        self, task: int, values: Row | list[Value], anchors: Anchors = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task, as a child of its anchors."""
         self._emit(values, anchors, stream, task)
 
     def emit_arrow(
-        self, batch: Any, anchors: Anchors = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+        self, batch: RecordBatch, anchors: Anchors = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
     ) -> None:
         """Emit a RecordBatch, as a child of its anchors."""
         self.check_open()
@@ -158,7 +159,7 @@ class BoltTaskCollector(TaskCollector):
         """Call a hook for every acked tuple, or none."""
         self._on_ack = hook
 
-    def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
+    def _emit(self, values: Row | list[Value], anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
         root, anchor = lineage_of(anchors)
@@ -184,7 +185,7 @@ class WindowCollector(BoltTaskCollector):
         )
 
 
-_THE_BATCH: Any = object()
+_THE_BATCH: Tuple = object()  # type: ignore[assignment] # compared by identity
 
 
 class BasicBatchCollector(TaskCollector):
@@ -198,11 +199,11 @@ class BasicBatchCollector(TaskCollector):
     def __init__(self, emitter: Emitter, outbox: Outbox, report: Callable[[BaseException], None]) -> None:
         super().__init__(emitter, outbox, report)
         self._batch: Sequence[Segment] | None = None
-        self._lineage: tuple[int, Any] | None = None
-        self._given: Any = None
+        self._lineage: tuple[int, Anchor] | None = None
+        self._given: RecordBatch | None = None
         self._emitted = 0
 
-    def enter(self, segments: Sequence[Segment], given: Any = None) -> None:
+    def enter(self, segments: Sequence[Segment], given: RecordBatch | None = None) -> None:
         """From now on, emits are children of these. `given`: the RecordBatch that is executed, if there is one."""
         self._batch = segments
         self._lineage = None
@@ -216,18 +217,23 @@ class BasicBatchCollector(TaskCollector):
         """No batch is being executed: an emit without anchors is an error."""
         self._batch = self._given = None
 
-    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
+    def emit(self, values: Row | list[Value], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH) -> None:
         """Emit one tuple, anchored to the batch or to `anchors` (None: untracked)."""
         self._emit(values, anchors, stream, None)
 
     def emit_direct(
-        self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
+        self, task: int, values: Row | list[Value], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
     ) -> None:
         """Emit to one task."""
         self._emit(values, anchors, stream, task)
 
     def emit_arrow(
-        self, batch: Any, stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH, task: int | None = None
+        self,
+        batch: RecordBatch,
+        stream: str = DEFAULT_STREAM,
+        *,
+        anchors: Anchors = _THE_BATCH,
+        task: int | None = None,
     ) -> None:
         """Emit a RecordBatch, anchored to the batch being executed or to `anchors` (None: untracked)."""
         self.check_open()
@@ -237,7 +243,7 @@ class BasicBatchCollector(TaskCollector):
         root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         self._emitter.put_columns(root, out, task, rows, anchor)
 
-    def _emit(self, values: Any, anchors: Anchors, stream: str, task: int | None) -> None:
+    def _emit(self, values: Row | list[Value], anchors: Anchors, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
         root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
@@ -256,7 +262,7 @@ class BasicBatchCollector(TaskCollector):
         self._emit_items(out, [row[0] for row in items] if out.bare else items, anchors)
 
     def emit_column(
-        self, values: Iterable[Any], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
+        self, values: Iterable[Value], stream: str = DEFAULT_STREAM, *, anchors: Anchors = _THE_BATCH
     ) -> None:
         """Emit many tuples of one value each."""
         out = self._declared(stream)
@@ -271,12 +277,12 @@ class BasicBatchCollector(TaskCollector):
         self.check_open()
         return self._emitter.streams.not_direct(stream)
 
-    def _emit_items(self, out: OutStream, items: list[Any], anchors: Anchors) -> None:
+    def _emit_items(self, out: OutStream, items: list[Item], anchors: Anchors) -> None:
         root, anchor = self._batch_lineage() if anchors is _THE_BATCH else lineage_of(anchors)
         if items:
             self._emitter.add(root, out, items, None if root == UNTRACKED else RepeatedAnchor(anchor, len(items)))
 
-    def _batch_lineage(self) -> tuple[int, Any]:
+    def _batch_lineage(self) -> tuple[int, Anchor]:
         if self._batch is None:
             raise EmitError(
                 f"{self._emitter.streams.name} emits outside of execute_batch: a basic bolt's emits are anchored to "

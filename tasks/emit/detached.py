@@ -16,16 +16,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...acker import IdSource, is_single_root, single_root
 from ...topology import Lineage, RepeatedAnchor, Segment
+
+if TYPE_CHECKING:
+    from ...topology import Anchor
 
 MAX_DETACHED: Final = 8_192
 """At most so many sub-trees in one message to an acker: 256 kB."""
 
 SubTree = tuple[int, int, int, int]
 """(root, index, root of the sub-tree, its edge)."""
+
+
+Pairs = tuple[tuple[int, int], ...]
+"""The (root, index) pairs of one row."""
 
 
 class Detached(Lineage):
@@ -41,7 +48,7 @@ class Detached(Lineage):
 
     def settle_row(self, offset: int) -> list[tuple[int, int]]:
         """A row is settled: returns the (root, edge) pairs that are done with it."""
-        pairs: Any = self.pairs
+        pairs = self.pairs
         left = self.left
         done: list[tuple[int, int]] = []
         for root in dict.fromkeys([root for root, _ in pairs[offset]]):
@@ -53,7 +60,7 @@ class Detached(Lineage):
 
     def forget(self, offset: int) -> None:
         """A settled row has no messages any more. (Not for a batch of columns, whose rows share one anchor.)"""
-        pairs: Any = self.pairs
+        pairs: list[Pairs] | RepeatedAnchor = self.pairs  # type: ignore[assignment] # _open_pairs made them
         if not isinstance(pairs, RepeatedAnchor):
             pairs[offset] = ()
 
@@ -81,21 +88,23 @@ def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0)
         segment.done = bytearray(b"\1" * executed + bytes(segment.open))
     before = segment.lineage.edges if segment.lineage is not None else {segment.root: segment.edge}
     pairs = _open_pairs(segment)
-    one = isinstance(pairs, RepeatedAnchor)
     leaving = dict.fromkeys(
-        pair for row in ([pairs.anchor] if one else pairs) for pair in row if not is_single_root(pair[0])
+        pair
+        for row in ([pairs.anchor] if isinstance(pairs, RepeatedAnchor) else pairs)
+        for pair in row
+        if not is_single_root(pair[0])
     )
     subs = {pair: (single_root(ids.take(), pair[0], ackers), pair[1]) for pair in leaving}
     edges = {sub: ids.take() for sub, _ in subs.values()}
     sub_trees = [(root, index, sub, edges[sub]) for (root, index), (sub, _) in subs.items()]
     left: dict[int, int] = {}
-    if one:
+    if isinstance(pairs, RepeatedAnchor):
         pairs = RepeatedAnchor(tuple([subs.get(pair, pair) for pair in pairs.anchor]), len(pairs))
         left = dict.fromkeys([root for root, _ in pairs.anchor], segment.open)
     else:
         for offset, row in enumerate(pairs):
             if row:
-                moved: Any = tuple([subs.get(pair, pair) for pair in row])
+                moved = tuple([subs.get(pair, pair) for pair in row])
                 pairs[offset] = moved
                 for root in dict.fromkeys([root for root, _ in moved]):
                     left[root] = left.get(root, 0) + 1
@@ -107,13 +116,13 @@ def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0)
     return DetachResult({root: edge for root, edge in before.items() if root not in left}, sub_trees)
 
 
-def _open_pairs(segment: Segment) -> Any:
+def _open_pairs(segment: Segment) -> list[Pairs] | RepeatedAnchor:
     """The messages of each open row: for a batch of columns one anchor, else a list."""
     lineage = segment.lineage
-    anchors: Any = segment.indices if lineage is None else lineage.pairs
+    anchors: Sequence[Anchor] | None = segment.indices if lineage is None else lineage.pairs
     if isinstance(anchors, RepeatedAnchor):
         return RepeatedAnchor(((segment.root, anchors.anchor),), len(anchors)) if lineage is None else anchors
-    pairs: list[tuple[tuple[int, int], ...]] = [()] * len(segment.items)
+    pairs: list[Pairs] = [()] * len(segment.items)
     is_done = segment.done
     for offset in range(len(pairs)):
         if is_done is None or not is_done[offset]:

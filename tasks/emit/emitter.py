@@ -24,10 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...topology import (
+    Anchor,
     ColumnRows,
+    Item,
     Origin,
     RepeatedAnchor,
     Row,
@@ -40,21 +42,25 @@ from ...transport import WHOLE_BYTES, UnsendableError
 from ..drive import USER_ERRORS, user_error
 from .ack_batch import AckBatch, Edges
 from .lineage import MANY, UNTRACKED
-from .out_streams import OutStream, OutStreams, Route
+from .out_streams import OutStream, OutStreams, Route, Split
 from .spreading import Spreader
 
 if TYPE_CHECKING:
     from ...acker import IdSource
+    from ...actors import Pack
     from ...metrics import TaskCounters
+    from ...topology import Failure
     from .following import Following
     from .outbox import Outlet
     from .stamping import Stamps
     from .watermarks import WatermarkEmitter
 
 Check = Callable[
-    [int, OutStream, Sequence[Any], Sequence[Any] | None],
-    tuple[Sequence[Any], Sequence[Any] | None],
+    [int, OutStream, Sequence[Item], Sequence[Anchor] | None],
+    tuple[Sequence[Item], Sequence[Anchor] | None],
 ]
+
+_Send = Callable[["Outlet", Origin, Sequence[Item], Sequence[Anchor] | None, int], None]
 
 _NONE: Final = -2
 """The root of no emit buffer."""
@@ -89,7 +95,7 @@ class Emitter:
         ids: IdSource,
         acks: AckBatch,
         counters: TaskCounters,
-        refused: Callable[[Exception, Row, str], Any],
+        refused: Callable[[Exception, Row, str], Failure],
         *,
         stamps: Stamps | None = None,
         spread: bool = False,
@@ -142,7 +148,7 @@ class Emitter:
         """The emit buffer for children of a segment's rows."""
         return self.emit_buffer(segment.root if segment.lineage is None else MANY)
 
-    def add(self, root: int, stream: OutStream, items: list[Any], anchors: Sequence[Any] | None) -> None:
+    def add(self, root: int, stream: OutStream, items: list[Item], anchors: Sequence[Anchor] | None) -> None:
         """Several rows of one root. The items are handed over, the anchors (None: untracked) are not."""
         emit_buffers = self._emit_buffers
         if emit_buffers and emit_buffers[-1].root == root:
@@ -155,7 +161,7 @@ class Emitter:
                 found.ingested_ms = self.stamps.ingested_ms
             emit_buffers.append(found)
 
-    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> None:
+    def put_columns(self, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Anchor) -> None:
         """A batch of columns, after what was emitted before. Later emits go into another emit buffer."""
         added = EmitBuffer.of_columns(root, stream, target, rows, anchor), EmitBuffer(root)
         if self.stamps is not None:
@@ -204,7 +210,7 @@ class Emitter:
             stamps.sealing_ms = None
 
     def _route(
-        self, root: int, stream: OutStream, target: int | None, items: Sequence[Any], anchors: Sequence[Any] | None
+        self, root: int, stream: OutStream, target: int | None, items: Sequence[Item], anchors: Sequence[Anchor] | None
     ) -> None:
         columns = type(items) is ColumnRows
         if self.check is not None and not columns:
@@ -218,7 +224,8 @@ class Emitter:
                 self.on_emit(stream.row(item), origin.stream)
         if root == UNTRACKED:
             anchors = None
-        send = self._send_columns if columns and self.spreader.spread else self._send
+        # With columns, the items are ColumnRows and the anchors are one RepeatedAnchor.
+        send: _Send = self._send_columns if columns and self.spreader.spread else self._send  # type: ignore[assignment]
         if target is not None:
             send(stream.outlet(target), origin, items, anchors, root)
             return
@@ -230,14 +237,17 @@ class Emitter:
                 send(route.outlets[route.only], origin, items, anchors, root)
                 continue
             try:
-                shares = (route.split_columns if columns else route.split)(items, anchors)
+                split: Split = route.split_columns if columns else route.split  # type: ignore[assignment]
+                shares = split(items, anchors)
             except USER_ERRORS as error:
                 shares = self._split_by_row(route, stream, items, anchors, root, user_error(error))
             outlets = route.outlets
             for to, share, share_anchors in shares:
                 send(outlets[to], origin, share, share_anchors, root)
 
-    def _send_columns(self, outlet: Outlet, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
+    def _send_columns(
+        self, outlet: Outlet, origin: Origin, rows: ColumnRows, anchors: RepeatedAnchor | None, root: int
+    ) -> None:
         """Cut a part of a chunk here, so that its pieces are the same for every worker."""
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if has_identity(rows.batch) else ()
         if len(pieces) < 2:
@@ -251,8 +261,8 @@ class Emitter:
         self,
         route: Route,
         stream: OutStream,
-        items: Sequence[Any],
-        anchors: Sequence[Any] | None,
+        items: Sequence[Item],
+        anchors: Sequence[Anchor] | None,
         root: int,
         error: Exception,
     ) -> list[Share]:
@@ -269,7 +279,7 @@ class Emitter:
                 self.refuse(user_error(refusal), stream.row(item), stream.origin.stream, anchor, root)
         return shares
 
-    def refuse(self, error: Exception, row: Row, stream: str, anchor: Any, root: int) -> None:
+    def refuse(self, error: Exception, row: Row, stream: str, anchor: Anchor, root: int) -> None:
         """A row is not sent: its message fails."""
         failure = self.refused(error, row, stream)
         if anchor is not None:
@@ -277,7 +287,7 @@ class Emitter:
             self.acks.failures += [(anchor, index, failure) for anchor, index in pairs]
 
     def _send(
-        self, outlet: Outlet, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int
+        self, outlet: Outlet, origin: Origin, items: Sequence[Item], anchors: Sequence[Anchor] | None, root: int
     ) -> None:
         if outlet.pack is not None:
             self.send_packed(outlet, outlet.pack, outlet.send, origin, items, anchors, root)
@@ -299,11 +309,11 @@ class Emitter:
     def send_packed(
         self,
         outlet: Outlet,
-        pack: Callable[[Origin, Any, Any], Any],
+        pack: Pack,
         send: Callable[[Segment], None],
         origin: Origin,
-        items: Sequence[Any],
-        anchors: Sequence[Any] | None,
+        items: Sequence[Item],
+        anchors: Sequence[Anchor] | None,
         root: int,
     ) -> None:
         """Send to another worker. A row that cannot be sent fails its message; the others are sent."""
@@ -350,18 +360,24 @@ class EmitBuffer:
     __slots__ = ("_lent", "anchors", "ingested_ms", "items", "others", "root", "stream")
 
     def __init__(
-        self, root: int, stream: OutStream | None = None, items: Any = (), anchors: Sequence[Any] | None = None
+        self,
+        root: int,
+        stream: OutStream | None = None,
+        items: Sequence[Item] = (),
+        anchors: Sequence[Anchor] | None = None,
     ) -> None:
         self.root = root
         self.stream = stream
-        self.items: list[Any] = items
-        self.anchors: Any = anchors
-        self.others: dict[tuple[OutStream, int | None], tuple[Any, Any]] = {}
+        self.items: list[Item] = items  # type: ignore[assignment] # without a stream it is replaced before use
+        self.anchors: Sequence[Anchor] | None = anchors
+        self.others: dict[tuple[OutStream, int | None], tuple[Sequence[Item], Sequence[Anchor]]] = {}
         self.ingested_ms: int | None = None
         self._lent = stream is not None  # the anchors belong to the caller: copied before anything is added
 
     @classmethod
-    def of_columns(cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Any) -> EmitBuffer:
+    def of_columns(
+        cls, root: int, stream: OutStream, target: int | None, rows: ColumnRows, anchor: Anchor
+    ) -> EmitBuffer:
         """An emit buffer for a batch of columns, and the anchor of all its rows. An empty batch is not sent."""
         emit_buffer = cls(root)
         if len(rows):
@@ -375,7 +391,7 @@ class EmitBuffer:
             self.root, self.stream, self.items[start:stop], None if anchors is None else anchors[start:stop]
         )
 
-    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Any], list[Any]]:
+    def buffer(self, stream: OutStream, target: int | None = None) -> tuple[list[Item], list[Anchor]]:
         """The items (see OutStream.item) and anchors to append to; always append to both."""
         if target is None:
             if self.stream is None:
@@ -384,8 +400,8 @@ class EmitBuffer:
                 if self._lent:
                     self._lent = False
                     self.anchors = list(self.anchors) if self.anchors is not None else [None] * len(self.items)
-                return self.items, self.anchors
+                return self.items, self.anchors  # type: ignore[return-value] # here it is a list
         found = self.others.get((stream, target))
         if found is None:
             found = self.others[stream, target] = ([], [])
-        return found
+        return found  # type: ignore[return-value] # lists, but for a batch of columns, to which nothing is added

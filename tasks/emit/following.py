@@ -17,25 +17,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import (
     ColumnRows,
     ColumnsError,
+    Item,
     Origin,
     Segment,
     Share,
     TimedItems,
+    Timestamp,
     greatest_of,
 )
 from ...windows import AddResult, StreamClock, TimestampError, bounds_ms, column, readable_row, to_ms
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, RecordBatch
     from .emitter import EmitBuffer
     from .out_streams import OutStream, Split
     from .watermarks import WatermarkEmitter
 
-Values = Callable[[Any], Sequence[Any]]
+Values = Callable[[Sequence[Item]], Sequence[Timestamp]]
 
 
 class TimeReader:
@@ -43,12 +46,12 @@ class TimeReader:
 
     __slots__ = ("_computed", "_field", "_function", "_origin", "_take", "clock")
 
-    def __init__(self, clock: StreamClock, timestamp: Any, origin: Origin) -> None:
+    def __init__(self, clock: StreamClock, timestamp: Timestamp, origin: Origin) -> None:
         self.clock = clock
         self._origin = origin
         self._function = timestamp if callable(timestamp) else None
         self._field = timestamp
-        self._computed: dict[int, Sequence[Any]] = {}  # by the identity of rows that are being sent
+        self._computed: dict[int, Sequence[Timestamp]] = {}  # by the identity of rows that are being sent
         self._take: Values | None = None if callable(timestamp) else column(origin.fields, timestamp)
 
     @property
@@ -56,7 +59,7 @@ class TimeReader:
         """Does a function return the time of rows?"""
         return self._function is not None
 
-    def cuts(self, items: Sequence[Any]) -> Sequence[tuple[int, int]]:
+    def cuts(self, items: Sequence[Item]) -> Sequence[tuple[int, int]]:
         """For rows that are emitted in this order: before which of them is a watermark sent?"""
         values = self._values(items)
         try:
@@ -69,7 +72,7 @@ class TimeReader:
         places, times = _readable(values)
         return [(places[at], watermark_ms) for at, watermark_ms in self.clock.observe(times)]
 
-    def observe_unordered(self, items: Any) -> None:
+    def observe_unordered(self, items: Sequence[Item]) -> None:
         """Rows whose order is not known."""
         try:
             if type(items) is ColumnRows:
@@ -81,24 +84,24 @@ class TimeReader:
         except ColumnsError:  # a value cannot be converted: the component fails the batch
             return
 
-    def _observe_column(self, batch: Any, field: str) -> bool:
+    def _observe_column(self, batch: RecordBatch, field: str) -> bool:
         try:
             return self.clock.observe_max(to_ms(greatest_of(batch, field)))
         except TimestampError:  # not all are timestamps, as above
             return False
 
-    def _values(self, items: Any) -> Sequence[Any]:
+    def _values(self, items: Sequence[Item]) -> Sequence[Timestamp]:
         if self._take is not None:
             return self._take(items)
         times = self._computed[id(items)] = self._compute(items)
         return times
 
-    def times_of(self, items: Sequence[Any]) -> Sequence[Any]:
+    def times_of(self, items: Sequence[Item]) -> Sequence[Timestamp]:
         """The results of the function, or its errors. (Called again if a grouping refuses some rows.)"""
         times = self._computed.get(id(items))
         return self._compute(items) if times is None else times
 
-    def part(self, items: Sequence[Any], part: Sequence[Any], start: int) -> None:
+    def part(self, items: Sequence[Item], part: Sequence[Item], start: int) -> None:
         """Some of the rows are sent separately."""
         if self._function is not None:
             self._computed[id(part)] = self._computed[id(items)][start : start + len(part)]
@@ -108,10 +111,10 @@ class TimeReader:
         if self._computed:
             self._computed.clear()
 
-    def _compute(self, items: Sequence[Any]) -> list[Any]:
+    def _compute(self, items: Sequence[Item]) -> list[Timestamp]:
         segment, function = Segment(self._origin, items), self._function
         assert function is not None  # noqa: S101 - for the type checker: it is a field or a function
-        found: list[Any] = []
+        found: list[Timestamp] = []
         for place in range(len(items)):
             try:
                 found.append(to_ms(function(segment.tuple_at(place))))
@@ -129,7 +132,7 @@ class TimedSplit:
         self._split = split
         self._reader = reader
 
-    def __call__(self, items: Sequence[Any], anchors: Sequence[Any] | None) -> list[Share]:
+    def __call__(self, items: Sequence[Item], anchors: Sequence[Anchor] | None) -> list[Share]:
         times = self._reader.times_of(items)
         pairs = list(zip(times, repeat(None) if anchors is None else anchors, strict=False))
         return [
@@ -219,7 +222,7 @@ class Following:
                 reader.observe_unordered(items)
 
 
-def _readable(values: Sequence[Any]) -> tuple[list[int], list[int]]:
+def _readable(values: Sequence[Timestamp]) -> tuple[list[int], list[int]]:
     """Positions and milliseconds of the values that are timestamps."""
     places: list[int] = []
     times: list[int] = []

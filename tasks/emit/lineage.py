@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...topology import EmitError, Segment, Tuple, TupleBatch
+
+if TYPE_CHECKING:
+    from ...topology import Anchor
 
 UNTRACKED: Final = 0
 """In place of a root: of rows that no acker tracks."""
@@ -40,7 +43,7 @@ def settle_all(segment: Segment) -> int:
     return count
 
 
-def lineage_of(anchors: Anchors) -> tuple[int, Any]:
+def lineage_of(anchors: Anchors) -> tuple[int, Anchor]:
     """The emit buffer's root and the row's anchor for these anchors. The same message named twice counts once."""
     if anchors is None:
         return UNTRACKED, None
@@ -57,7 +60,7 @@ def lineage_of(anchors: Anchors) -> tuple[int, Any]:
     return joined(pair for anchor in anchors for pair in anchor.segment.pairs_of(anchor.offset))
 
 
-def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Any]:
+def joined(pairs: Iterable[tuple[int, int]]) -> tuple[int, Anchor]:
     """The emit buffer's root and the row's anchor for these (root, index) pairs."""
     distinct = dict.fromkeys(pairs)
     if not distinct:

@@ -6,31 +6,35 @@ Items are rows as they are sent: on a stream of one field, the value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import (
+    Anchor,
     ColumnRows,
     EmitError,
     Grouping,
+    Item,
     Origin,
     RepeatedAnchor,
     Rest,
     Row,
     Share,
     Spreading,
+    Unchecked,
     column_rows,
     split_columns,
 )
 
 if TYPE_CHECKING:
+    from ...topology import RecordBatch
     from .outbox import Outbox, Outlet, Outlets
     from .waiting import Group
 
 Deal = Callable[
-    [Sequence[Any], Sequence[Any] | None, Callable[[int], int]],
+    [Sequence[Item], Sequence[Anchor] | None, Callable[[int], int]],
     tuple[list[Share], Rest | None],
 ]
-Split = Callable[[Sequence[Any], Sequence[Any] | None], list[Share]]
+Split = Callable[[Sequence[Item], Sequence[Anchor] | None], list[Share]]
 
 
 class Route:
@@ -57,7 +61,7 @@ class Route:
             self.deal = grouping.deal_values if bare else grouping.deal
             self.place = grouping.place
 
-    def split_columns(self, rows: Any, anchors: Any) -> list[Share]:
+    def split_columns(self, rows: ColumnRows, anchors: RepeatedAnchor | None) -> list[Share]:
         """Split a batch of columns (ColumnRows), whose rows have one anchor (RepeatedAnchor)."""
         shares = split_columns(self.grouping, rows)
         return [
@@ -98,15 +102,13 @@ class OutStream:
 
     def outlet(self, target: int) -> Outlet:
         """The outlet to a receiver of this direct stream (see OutStreams.row)."""
-        direct: Any = self.direct
-        found: Outlet = direct.outlet(target)
-        return found
+        return self.direct.outlet(target)  # type: ignore[union-attr] # OutStreams.row has checked it
 
-    def item(self, row: Row) -> Any:
+    def item(self, row: Row) -> Item:
         """A row as it is sent on this stream."""
         return row[0] if self.bare else row
 
-    def row(self, item: Any) -> Row:
+    def row(self, item: Item) -> Row:
         """The row of an item."""
         return (item,) if self.bare else item
 
@@ -120,7 +122,7 @@ class OutStreams(dict[str, OutStream]):
         super().__init__(streams)
         self.name = name
 
-    def row(self, values: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
+    def row(self, values: Unchecked, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, Row]:
         """The declared stream and the row, or an EmitError that says what to do."""
         out = self.declared(stream)
         if isinstance(values, str | bytes) or not isinstance(values, tuple | list):
@@ -137,7 +139,7 @@ class OutStreams(dict[str, OutStream]):
         self._check_direct(out, stream, direct_to)
         return out, row
 
-    def columns(self, batch: Any, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
+    def columns(self, batch: RecordBatch, stream: str, *, direct_to: int | None = None) -> tuple[OutStream, ColumnRows]:
         """The same for a RecordBatch."""
         out = self.declared(stream)
         self._check_direct(out, stream, direct_to)

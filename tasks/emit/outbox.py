@@ -21,12 +21,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...actors import Inbox, MailboxClosedError
 from ...topology import ColumnRows, Segment
 from ...transport import PackedItems
 from .waiting import Waiting
+
+if TYPE_CHECKING:
+    from ...actors import Pack
 
 
 class _Watermark:
@@ -114,7 +117,7 @@ class Outlet:
         else:
             self._append(waiting)
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Segment, int] | None:
         """Parked: the mailbox has capacity."""
         ready, mailbox = self._ready, self.inbox
         if self._bound:
@@ -187,7 +190,7 @@ class Outlet:
 
     def _pack(self, piece: Segment) -> bool:
         """Pack a piece of a group for another worker. Is there anything left of it?"""
-        self._bound.extend(self._outbox.packed(self.pack, piece))
+        self._bound.extend(self._outbox.packed(self.pack, piece))  # type: ignore[arg-type] # called only with one
         return bool(self._bound)
 
     def _weighed(self, segment: Segment) -> tuple[Segment, int]:
@@ -277,7 +280,7 @@ class Outbox:
         on_unblock: Callable[[], None],
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
-        packed: Callable[[Any, Segment], list[Segment]],
+        packed: Callable[[Pack, Segment], list[Segment]],
         mailbox_of: Callable[[int], Inbox],
         on_block: Callable[[], None] = lambda: None,
     ) -> None:

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Tree, shared_root, single_root
 from ...topology import DEFAULT_STREAM, ColumnRows, Row, is_batch
@@ -25,6 +25,7 @@ from .lineage import UNTRACKED
 
 if TYPE_CHECKING:
     from ...actors import Inbox
+    from ...topology import Anchor, Item, MessageId, RecordBatch, Value
     from .out_streams import OutStream
     from .outbox import Outbox
 
@@ -63,7 +64,7 @@ class SpoutTaskCollector(TaskCollector):
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
         self._tree = OpenTree(self._default, tree_max, keeps=keep_values)
-        self._loose: list[Any] | None = None  # items without a message id that wait for the turn's end
+        self._loose: list[Item] | None = None  # items without a message id that wait for the turn's end
 
     @property
     def open_messages(self) -> int:
@@ -80,7 +81,7 @@ class SpoutTaskCollector(TaskCollector):
         """Messages and rows that were emitted, replays counted each time."""
         return self.emitted + self._emitter.counters.replayed
 
-    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
         if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity and not self._suspects:
             if message_id is None:
@@ -103,7 +104,7 @@ class SpoutTaskCollector(TaskCollector):
             return
         self._emit(values, message_id, stream, None)
 
-    def emit_chunk(self, items: list[Any], first_id: int | None) -> None:
+    def emit_chunk(self, items: list[Item], first_id: int | None) -> None:
         """Emit checked items of the default stream; message ids from `first_id` on, None: untracked."""
         self.emitted += len(items)
         if first_id is None:
@@ -128,13 +129,13 @@ class SpoutTaskCollector(TaskCollector):
             done += len(part)
 
     def emit_direct(
-        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+        self, task: int, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task."""
         self._emit(values, message_id, stream, task)
 
     def emit_arrow(
-        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+        self, batch: RecordBatch, message_id: MessageId = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
     ) -> None:
         """Emit a RecordBatch: one message, in a tree of its own."""
         self.check_open()
@@ -165,7 +166,7 @@ class SpoutTaskCollector(TaskCollector):
         """There is something new: call `next_tuple` now instead of after the wait."""
         self._wake()
 
-    def replay(self, message_id: Any, emission: Emission, failures: int) -> None:
+    def replay(self, message_id: MessageId, emission: Emission, failures: int) -> None:
         """Emit a message again, in a tree of its own."""
         self._emitter.counters.replayed += 1
         out = self._emitter.streams[emission.stream]
@@ -193,7 +194,7 @@ class SpoutTaskCollector(TaskCollector):
             inits.after_round(inits.post)
         self._emitter.flush()
 
-    def _emit(self, values: Any, message_id: Any, stream: str, task: int | None) -> None:
+    def _emit(self, values: Row | list[Value], message_id: MessageId, stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
         self.emitted += 1
@@ -216,14 +217,16 @@ class SpoutTaskCollector(TaskCollector):
             if len(self._tree.ids) >= self._tree.size_max:
                 self._seal_tree(0)
 
-    def _open_loose(self) -> list[Any]:
+    def _open_loose(self) -> list[Item]:
         """Where items of the default stream without a message id are appended."""
         assert self._default is not None  # noqa: S101 - for the type checker: the fast path is closed without it
         self._seal_tree(0)  # keep the order of the emits
         self._loose = self._emitter.emit_buffer(UNTRACKED).buffer(self._default)[0]
         return self._loose
 
-    def _track(self, out: OutStream, task: int | None, row: Row, message_id: Any, emission: Emission | None) -> None:
+    def _track(
+        self, out: OutStream, task: int | None, row: Row, message_id: MessageId, emission: Emission | None
+    ) -> None:
         """A message that is not a plain emit: on another stream, to one task, or again."""
         tree = self._tree
         if not tree.ids:
@@ -234,7 +237,7 @@ class SpoutTaskCollector(TaskCollector):
         tree.add(emit_buffer, out, task, row, message_id, emission)
 
     def _track_columns(
-        self, out: OutStream, task: int | None, rows: ColumnRows, message_id: Any, failures: int
+        self, out: OutStream, task: int | None, rows: ColumnRows, message_id: MessageId, failures: int
     ) -> None:
         """A batch of columns, in a tree of its own."""
         self._seal_tree(0)
@@ -258,7 +261,7 @@ class SpoutTaskCollector(TaskCollector):
         self._loose = None
         self.trees.send(emit_buffer, ids, emissions or None, failures)
 
-    def _send_tree(self, items: list[Any], ids: Any) -> None:
+    def _send_tree(self, items: list[Item], ids: Sequence[MessageId]) -> None:
         """A tree of new messages that all go to the default stream."""
         emit_buffer = EmitBuffer(self.trees.new_root(), self._default, items, range(len(ids)))
         self._loose = None
@@ -277,9 +280,9 @@ class OpenTree:
         self._default = default
         self.keeps = keeps
         self.size_max = size_max
-        self.ids: list[Any] = []
-        self.items: list[Any] = []
-        self.anchors: list[Any] = []
+        self.ids: list[MessageId] = []
+        self.items: list[Item] = []
+        self.anchors: list[Anchor] = []
         self.emissions: list[Emission] = []
         self.emit_buffer: EmitBuffer | None = None
 
@@ -302,7 +305,7 @@ class OpenTree:
         if self.keeps:
             self.emissions.append(Emission(values, DEFAULT_STREAM))
 
-    def mix_chunk(self, items: list[Any], *, bare: bool) -> None:
+    def mix_chunk(self, items: list[Item], *, bare: bool) -> None:
         """The next items of the default stream are in a mixed tree."""
         begin = len(self.ids)
         self.anchors += range(begin, begin + len(items))
@@ -310,7 +313,13 @@ class OpenTree:
             self.emissions += KeptValues(items, bare)
 
     def add(
-        self, emit_buffer: EmitBuffer, out: OutStream, task: int | None, row: Row, id_: Any, emission: Emission | None
+        self,
+        emit_buffer: EmitBuffer,
+        out: OutStream,
+        task: int | None,
+        row: Row,
+        id_: MessageId,
+        emission: Emission | None,
     ) -> None:
         """A message of a mixed tree that is not a plain emit: on another stream, to one task, or again."""
         items, anchors = emit_buffer.buffer(out, task)
@@ -340,13 +349,13 @@ class Trees:
         """The root of the next tree."""
         return self._ids.take() if self.inits.ackers else UNTRACKED
 
-    def settle_at_once(self, message_id: Any, emission: Emission | None) -> None:
+    def settle_at_once(self, message_id: MessageId, emission: Emission | None) -> None:
         """A message without a consumer."""
         emissions = None if emission is None else [emission]
         self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
 
     def send(
-        self, emit_buffer: EmitBuffer, ids: Sequence[Any], emissions: Sequence[Emission] | None, failures: int
+        self, emit_buffer: EmitBuffer, ids: Sequence[MessageId], emissions: Sequence[Emission] | None, failures: int
     ) -> None:
         """Send a tree, after all that was emitted before."""
         emitter = self._emitter
@@ -409,7 +418,7 @@ class KeptValues(Sequence[Emission]):
 
     __slots__ = ("_bare", "_items")
 
-    def __init__(self, items: Sequence[Any], bare: bool) -> None:
+    def __init__(self, items: Sequence[Item], bare: bool) -> None:
         self._items = items
         self._bare = bare
 

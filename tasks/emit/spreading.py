@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import ColumnRows, Origin, RepeatedAnchor, Segment, deal_columns, has_identity, pieces_of
 from ...transport.codec import UnsendableError
@@ -21,6 +21,8 @@ from ..drive import USER_ERRORS, user_error
 from .waiting import Group, WaitingSegment, anchors_of, cut_off
 
 if TYPE_CHECKING:
+    from ...actors import Pack
+    from ...topology import Anchor, ColumnChoices, Item
     from .emitter import Emitter
     from .out_streams import OutStream, Route
     from .outbox import Outlet
@@ -41,13 +43,14 @@ class Spreader:
         route: Route,
         group: Group,
         stream: OutStream,
-        items: Sequence[Any],
-        anchors: Sequence[Any] | None,
+        items: Sequence[Item],
+        anchors: Sequence[Anchor] | None,
         root: int,
     ) -> None:
         """Send to the targets that have capacity; the rest waits for the first that has."""
         if type(items) is ColumnRows:
-            self._send_columns(route, group, stream.origin, items, anchors, root)
+            columns: RepeatedAnchor | None = anchors  # type: ignore[assignment] # the rows of a batch share one
+            self._send_columns(route, group, stream.origin, items, columns, root)
             return
         origin, outlets, free_rows = stream.origin, route.outlets, route.free_rows
         while True:
@@ -69,7 +72,7 @@ class Spreader:
         self._emitter.counters.transferred += len(items)
         group.wait(self._emitter.edges.segment(origin, items, anchors, root), choices)
 
-    def packed(self, pack: Callable[[Origin, Any, Any], Any], piece: Segment) -> list[Segment]:
+    def packed(self, pack: Pack, piece: Segment) -> list[Segment]:
         """Pack a piece, which has its edge, for another worker. Rows that cannot be sent fail their messages."""
         found: list[Segment] = []
         todo = [piece]
@@ -92,8 +95,8 @@ class Spreader:
         route: Route,
         group: Group,
         stream: OutStream,
-        items: Sequence[Any],
-        anchors: Sequence[Any] | None,
+        items: Sequence[Item],
+        anchors: Sequence[Anchor] | None,
         root: int,
         error: Exception,
     ) -> None:
@@ -105,7 +108,9 @@ class Spreader:
         for i, item in enumerate(items):
             self.send(route, group, stream, [item], None if anchors is None else [anchors[i]], root)
 
-    def _send_columns(self, route: Route, group: Group, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
+    def _send_columns(
+        self, route: Route, group: Group, origin: Origin, rows: ColumnRows, anchors: RepeatedAnchor | None, root: int
+    ) -> None:
         """A batch of columns: whole to one target, or split. Parts of chunks are cut first (Emitter._send_columns)."""
         emitter = self._emitter
         pieces = pieces_of(rows.batch, WHOLE_BYTES) if self.spread and has_identity(rows.batch) else ()
@@ -121,7 +126,9 @@ class Spreader:
             else:
                 self._send_dealt(route, group, origin, dealt, anchors, root)
 
-    def _send_whole(self, route: Route, group: Group, origin: Origin, rows: Any, anchors: Any, root: int) -> None:
+    def _send_whole(
+        self, route: Route, group: Group, origin: Origin, rows: ColumnRows, anchors: RepeatedAnchor | None, root: int
+    ) -> None:
         row_anchors = None if anchors is None else RepeatedAnchor(anchors.anchor, len(rows))
         target = route.place(route.free_rows)
         if target is None and route.outlets.passed_over:
@@ -132,7 +139,15 @@ class Spreader:
             self._emitter.counters.transferred += len(rows)
             group.wait(self._emitter.edges.segment(origin, rows, row_anchors, root))
 
-    def _send_dealt(self, route: Route, group: Group, origin: Origin, dealt: Any, anchors: Any, root: int) -> None:
+    def _send_dealt(
+        self,
+        route: Route,
+        group: Group,
+        origin: Origin,
+        dealt: tuple[list[tuple[int, ColumnRows]], ColumnChoices | None],
+        anchors: RepeatedAnchor | None,
+        root: int,
+    ) -> None:
         emitter = self._emitter
         shares, rest = dealt
         for to, share in shares:
@@ -144,7 +159,7 @@ class Spreader:
             group.wait_columns(emitter.edges.segment(origin, rest.rows, rest_anchors, root), rest)
 
     def _send_now(
-        self, outlet: Outlet, origin: Origin, items: Sequence[Any], anchors: Sequence[Any] | None, root: int
+        self, outlet: Outlet, origin: Origin, items: Sequence[Item], anchors: Sequence[Anchor] | None, root: int
     ) -> None:
         """To a target that has the capacity."""
         emitter = self._emitter

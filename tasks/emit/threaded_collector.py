@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
 from ...windows import to_ms
 
 if TYPE_CHECKING:
+    from ...topology import MessageId, RecordBatch, Returned, Timestamp, Value
     from .emitter import Emitter
     from .spout_collector import SpoutTaskCollector
 
@@ -39,7 +40,7 @@ class ThreadedSpoutCollector:
         self._emitter = emitter
         self._loop = loop
         self._arrived = arrived
-        self._emits: deque[tuple[Row, Any, str, int | None]] = deque()
+        self._emits: deque[tuple[Row, MessageId, str, int | None]] = deque()
         self._emitted = 0
         self._finished = False
 
@@ -50,7 +51,7 @@ class ThreadedSpoutCollector:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    def turn(self, next_tuple: Callable[[], Any], most: int, over: Callable[[], bool]) -> None:
+    def turn(self, next_tuple: Callable[[], Returned], most: int, over: Callable[[], bool]) -> None:
         """Call `next_tuple` until `most` were emitted, none are left, or the turn's time is over."""
         enough = self._emitted + most
         while not self._finished and not self._collector.finished:
@@ -59,23 +60,23 @@ class ThreadedSpoutCollector:
             if self._emitted == before or self._emitted >= enough or over():
                 return
 
-    def emit(self, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple; tracked if it has a message id."""
         self._put(self._emitter.streams.row(values, stream)[1], message_id, stream, None)
 
     def emit_direct(
-        self, task: int, values: Row | list[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+        self, task: int, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit to one task."""
         self._put(self._emitter.streams.row(values, stream, direct_to=task)[1], message_id, stream, task)
 
     def emit_arrow(
-        self, batch: Any, message_id: Any = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
+        self, batch: RecordBatch, message_id: MessageId = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
     ) -> None:
         """Emit a RecordBatch: one message."""
         self._put(self._emitter.streams.columns(batch, stream, direct_to=task)[1].batch, message_id, stream, task)
 
-    def emit_watermark(self, timestamp: Any) -> None:
+    def emit_watermark(self, timestamp: Timestamp) -> None:
         """Declare that no tuple before `timestamp` follows."""
         self._emitter.watermarks.check()
         self._collector.check_open()
@@ -98,7 +99,7 @@ class ThreadedSpoutCollector:
         """Show an error without failing anything."""
         self._loop.call_soon_threadsafe(self._collector.report_error, error)
 
-    def _put(self, row: Row, message_id: Any, stream: str, task: int | None) -> None:
+    def _put(self, row: Row, message_id: MessageId, stream: str, task: int | None) -> None:
         self._collector.check_open()
         self._emitted += 1
         self._emits.append((row, message_id, stream, task))

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...actors import MailboxClosedError
 from ...topology import ColumnChoices, ColumnRows, Lineage, Segment, Spreading
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, Item
     from .outbox import Outbox
 
 
@@ -162,7 +163,7 @@ class WaitingSegment:
     def take(self, target: int, most: int) -> Segment | None:
         """The next rows for a target, in order. A batch of columns is taken whole."""
         if self._rest is not None:
-            choices: Any = self.choices
+            choices = self.choices or ()
             places = [i for i in self._rest if target in choices[i]][:most]
             return self._take_places(places) if places else None
         start, length = self._at, len(self._segment.items)
@@ -176,7 +177,7 @@ class WaitingSegment:
         """The rows that no target can take any more."""
         if self._rest is None:
             return None if alive else self.take(0, len(self._segment.items))
-        choices: Any = self.choices
+        choices = self.choices or ()
         places = [i for i in self._rest if closed.issuperset(choices[i])]
         return self._take_places(places) if places else None
 
@@ -225,13 +226,13 @@ class WaitingColumns:
         return cut_off(self._segment, rows, cut, self._new_edge, last=self.is_empty)
 
 
-def anchors_of(segment: Segment) -> Sequence[Any] | None:
+def anchors_of(segment: Segment) -> Sequence[Anchor] | None:
     """What each row is a child of: message indices, or with several anchors lineage pairs; None: untracked."""
     return segment.lineage.pairs if segment.lineage is not None else segment.indices
 
 
 def cut_off(
-    whole: Segment, items: Sequence[Any], anchors: Sequence[Any] | None, new_edge: Callable[[], int], *, last: bool
+    whole: Segment, items: Sequence[Item], anchors: Sequence[Anchor] | None, new_edge: Callable[[], int], *, last: bool
 ) -> Segment:
     """A piece of a segment, which keeps the edge of the rest; the last piece gets the remaining edge."""
     piece = Segment(whole.origin, items)
@@ -253,5 +254,5 @@ def cut_off(
     return piece
 
 
-def _at(items: Sequence[Any], where: slice | list[int]) -> Sequence[Any]:
+def _at(items: Sequence[Item], where: slice | list[int]) -> Sequence[Item]:
     return items[where] if isinstance(where, slice) else [items[i] for i in where]

@@ -24,6 +24,7 @@ from ...windows import END_MS, Time, WatermarkTracker
 
 if TYPE_CHECKING:
     from ...runtime import Clock
+    from ...topology import Item
     from ...windows import EarlyWindows, Machine, WindowBolt
 
 
@@ -81,7 +82,7 @@ class EventTimeDriver:
             self._passed_on = None  # rows have come after the end: a spout was restarted
         self.advance_watermark()
 
-    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Any]) -> None:
+    def observe(self, task: int, timestamps: Sequence[int], rows: Sequence[Item]) -> None:
         """Rows have come, with readable timestamps."""
         self.keeper.observe(task, timestamps, rows, self.now_ms())
 

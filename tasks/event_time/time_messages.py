@@ -9,9 +9,13 @@ its input tasks on their control lanes, and they send their watermarks again, af
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...transport.codec import MessageCodec, ProtocolError, pack_value
+
+if TYPE_CHECKING:
+    from ...actors import Message
+    from ...transport.codec import Received
 
 _WATERMARK_REQUEST: Final = 8  # 1 to 7 are those of ackers and backpressure
 
@@ -23,13 +27,13 @@ class WatermarkRequest:
     task: int
 
 
-def _pack(task_id: int, message: Any) -> bytes:
+def _pack(task_id: int, message: Message) -> bytes:
     if type(message) is WatermarkRequest:
         return pack_value((task_id, _WATERMARK_REQUEST, message.task))
     raise TypeError(f"{message!r} does not travel to another worker")
 
 
-def _unpack(item: Any) -> tuple[int, Any]:
+def _unpack(item: Received) -> tuple[int, object]:
     if type(item) is not tuple or len(item) != 3 or item[1] != _WATERMARK_REQUEST:
         raise ProtocolError(f"not a watermark request: {item!r:.100}")
     task_id, _, asking = item

@@ -11,13 +11,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
 from ..drive import USER_ERRORS, user_error
 from .batch_executor import BatchExecutor
 
 if TYPE_CHECKING:
+    from ...topology import Component, RecordBatch
+    from ..emit.collectors import BasicBatchCollector
     from .base import Collectors, Executor, Tools
 
 
@@ -27,9 +29,11 @@ class ArrowExecutor(BatchExecutor):
     method = "execute_arrow"
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         if isinstance(component, FunctionBolt):
-            component = ArrowFunction(component) if component.arrow else None
+            if not component.arrow:
+                return None
+            component = ArrowFunction(component)
         return super().for_component(component, tools, collectors) if isinstance(component, BasicBolt) else None
 
     async def run_batch(self, segments: list[Segment]) -> int:
@@ -55,7 +59,7 @@ class ArrowFunction(BasicBolt):
     def __init__(self, bolt: FunctionBolt) -> None:
         self._bolt = bolt
 
-    async def execute_arrow(self, batch: Any, collector: Any) -> None:
+    async def execute_arrow(self, batch: RecordBatch, collector: BasicBatchCollector) -> None:
         """Call the function and emit its result. Between two batches of an iterator, wait for capacity."""
         bolt = self._bolt
         result = bolt.fn(batch)
@@ -70,6 +74,6 @@ class ArrowFunction(BasicBolt):
             collector.emit_arrow(result)  # raises if it is no RecordBatch
 
 
-async def _each(batches: Iterable[Any]) -> AsyncIterator[Any]:
+async def _each(batches: Iterable[RecordBatch]) -> AsyncIterator[RecordBatch]:
     for batch in batches:
         yield batch

@@ -12,13 +12,15 @@ Each kind of executor is a file of its own and a line in the table of choice.py.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import Segment
 
 if TYPE_CHECKING:
+    from ...topology import Component
+    from ..drive import Yielded
     from ..emit.collectors import BoltTaskCollector, TaskCollector
     from ..emit.emitter import Emitter
     from ..emit.outbox import Outbox
@@ -59,7 +61,7 @@ class Executor(ABC):
     _hooks: HookCalls | None = None
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         """The executor of this prepared component; None: another kind of executor runs it (choice.py).
 
         Collectors that are made for the executor are added to `collectors`.
@@ -98,7 +100,7 @@ class RowFailedError(Exception):
         self.offset = offset
 
 
-def without_waiting(work: Any) -> int:
+def without_waiting(work: Coroutine[Yielded, Yielded, int | None]) -> int:
     """Run an executor to its end in a thread: its user code is not async, so it never suspends."""
     try:
         work.send(None)

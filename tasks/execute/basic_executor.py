@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import DEFAULT_STREAM, BasicBolt, ColumnRows, EmitError, Row, Segment, Tuple
 from ..drive import USER_ERRORS, finish, user_error
@@ -13,6 +13,7 @@ from ..emit.collectors import TaskCollector
 from .base import Collectors, Executor, Fail, Tools
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, Component, Item, RecordBatch, Returned, Value
     from ..emit.emitter import EmitBuffer, Emitter
     from ..emit.out_streams import OutStream
     from ..emit.outbox import Outbox
@@ -23,7 +24,7 @@ class BasicExecutor(Executor):
     """Basic bolts, one Tuple at a time, with hooks if there are any."""
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         if not isinstance(component, BasicBolt):
             return None
         collector = BasicTaskCollector(tools.emitter, tools.outbox, tools.report)
@@ -32,10 +33,10 @@ class BasicExecutor(Executor):
 
     def __init__(
         self,
-        execute: Callable[[Tuple, BasicTaskCollector], Any],
+        execute: Callable[[Tuple, BasicTaskCollector], Returned],
         collector: BasicTaskCollector,
         fail: Fail,
-        on_tick: Callable[[BasicTaskCollector], Any] | None,
+        on_tick: Callable[[BasicTaskCollector], Returned] | None,
         hooks: HookCalls | None = None,
     ) -> None:
         self._execute = execute
@@ -127,7 +128,7 @@ class BasicTaskCollector(TaskCollector):
         self._arity = self._default.arity if self._default is not None else -1
         self._bare = self._arity == 1
         self.offset = 0
-        self._source_anchors: Sequence[Any] | None = None
+        self._source_anchors: Sequence[Anchor] | None = None
         self._emit_buffer: EmitBuffer | None = None
         self._segment: Segment | None = None
         self._emitted = (-1, 0)  # the last row that emitted a batch, and how many batches it has emitted before
@@ -156,10 +157,10 @@ class BasicTaskCollector(TaskCollector):
         """No tuple is being executed: an emit is an error."""
         self._emit_buffer = None
         self._segment = None
-        self._rows: Any = _Closed(self._emitter.streams.name)
-        self._anchors: list[Any] = []
+        self._rows: list[Item] | _Closed = _Closed(self._emitter.streams.name)
+        self._anchors: list[Anchor] = []
 
-    def emit(self, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+    def emit(self, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
         """Emit one tuple, anchored to the tuple being executed."""
         if stream == DEFAULT_STREAM and type(values) is tuple and len(values) == self._arity:
             self._rows.append(values[0] if self._bare else values)
@@ -168,11 +169,11 @@ class BasicTaskCollector(TaskCollector):
         else:
             self._emit(values, stream, None)
 
-    def emit_direct(self, task: int, values: Row | list[Any], stream: str = DEFAULT_STREAM) -> None:
+    def emit_direct(self, task: int, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
         """Emit to one task."""
         self._emit(values, stream, task)
 
-    def emit_arrow(self, batch: Any, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
+    def emit_arrow(self, batch: RecordBatch, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
         """Emit a RecordBatch, anchored to the tuple being executed."""
         self.check_open()
         out, rows = self._emitter.streams.columns(batch, stream, direct_to=task)
@@ -203,7 +204,7 @@ class BasicTaskCollector(TaskCollector):
         if self._default is not None:
             self._rows, self._anchors = emit_buffer.buffer(self._default)
 
-    def _emit(self, values: Any, stream: str, task: int | None) -> None:
+    def _emit(self, values: Row | list[Value], stream: str, task: int | None) -> None:
         self.check_open()
         out, row = self._emitter.streams.row(values, stream, direct_to=task)
         if self._emit_buffer is None:

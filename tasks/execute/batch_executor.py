@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ...topology import BasicBolt, Bolt, Segment, TupleBatch
+from ...topology import Bolt, Segment, TupleBatch
 from ..drive import USER_ERRORS, finish, user_error
 from ..emit.collectors import BasicBatchCollector, BoltTaskCollector
 from .base import Collectors, Executor, FailSegment, RowFailedError, Tools
+
+if TYPE_CHECKING:
+    from ...topology import Component, Function, RecordBatch, Unchecked
 
 
 class BatchExecutor(Executor):
@@ -18,7 +21,7 @@ class BatchExecutor(Executor):
     method = "execute_batch"
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         if not callable(getattr(component, cls.method, None)):
             return None
         if isinstance(component, Bolt):
@@ -29,20 +32,20 @@ class BatchExecutor(Executor):
 
     def __init__(
         self,
-        bolt: BasicBolt | Bolt,
+        bolt: Component,
         collector: BasicBatchCollector | BoltTaskCollector,
         suspend: Callable[[], None],
         fail: FailSegment,
     ) -> None:
-        self._execute: Callable[..., Any] = getattr(bolt, self.method)
+        self._execute: Function = getattr(bolt, self.method)
         self.plain = not inspect.iscoroutinefunction(self._execute)
         # A rich bolt got its collector in `prepare` and may omit the parameter.
         takes = len(inspect.signature(self._execute).parameters)
-        self._arguments: tuple[Any, ...] = (collector,) if takes > 1 else ()
+        self._arguments: tuple[BasicBatchCollector | BoltTaskCollector, ...] = (collector,) if takes > 1 else ()
         self._basic = collector if isinstance(collector, BasicBatchCollector) else None
         self._suspend = suspend
         self._fail = fail
-        self._on_tick: Callable[..., Any] | None = getattr(bolt, "on_tick", None)
+        self._on_tick: Function | None = getattr(bolt, "on_tick", None)
         self.hold_open = isinstance(bolt, Bolt)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
@@ -76,7 +79,7 @@ class BatchExecutor(Executor):
             await self._call(self._on_tick, [segment], *self._arguments[:takes])
 
     async def _call(
-        self, method: Callable[..., Any], segments: list[Segment], *arguments: Any, given: Any = None
+        self, method: Function, segments: list[Segment], *arguments: Unchecked, given: RecordBatch | None = None
     ) -> None:
         if self._basic is not None:
             self._basic.enter(segments, given)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...windows import all_ms
 from ..drive import USER_ERRORS, finish, user_error
@@ -19,7 +19,7 @@ from .base import Executor
 from .window_results import LateRows, rows_of
 
 if TYPE_CHECKING:
-    from ...topology import Segment, Tuple
+    from ...topology import Returned, Segment, Tuple
     from ...windows import BufferedMachine, BufferedWindowBolt, TimeSettings, WindowRows
     from ..emit.collectors import BoltTaskCollector
     from ..event_time.driver import TimeTools
@@ -128,7 +128,7 @@ class WindowCalls:
     async def _execute(self, window: WindowRows) -> None:
         anchors = list(window.rows) if self._bolt.anchored else None
         try:
-            returned: Any = self._bolt.execute(window)
+            returned: Returned = self._bolt.execute(window)
             if returned is not None and not isinstance(returned, tuple | list):
                 returned = await finish(returned, self._suspend) if hasattr(returned, "__await__") else returned
             for row in rows_of(returned, self._arity, f"{type(self._bolt).__name__}.execute"):

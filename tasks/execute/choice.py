@@ -14,7 +14,7 @@ Bolts with windows are in windowing.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...topology import Bolt
 from .arrow_executor import ArrowExecutor
@@ -25,6 +25,7 @@ from .function_executor import FunctionExecutor
 from .rich_executor import RichExecutor
 
 if TYPE_CHECKING:
+    from ...topology import Component
     from ..emit.collectors import BoltTaskCollector, TaskCollector
 
 EXECUTORS: Final[tuple[type[Executor], ...]] = (
@@ -45,7 +46,7 @@ class Rewire:
 
 
 def choose_executor(
-    component: Any, tools: Tools, rich: BoltTaskCollector, collectors: list[TaskCollector], task_id: int
+    component: Component, tools: Tools, rich: BoltTaskCollector, collectors: list[TaskCollector], task_id: int
 ) -> Executor:
     """The executor of a prepared component. Collectors that are made for it are added to `collectors`."""
     if (hooks := tools.hooks) is not None and isinstance(component, Bolt):

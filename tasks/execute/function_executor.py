@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat, starmap
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
@@ -21,7 +21,9 @@ from .base import Collectors, Executor, Fail, Tools
 from .basic_executor import BasicExecutor, BasicTaskCollector
 
 if TYPE_CHECKING:
+    from ...topology import Anchor, Component, Item, Returned, Value
     from ..emit.emitter import Emitter
+    from ..emit.out_streams import OutStream
     from ..emit.outbox import Outbox
 
 RESULTS_CHUNK: Final = 4096
@@ -32,7 +34,7 @@ class FunctionExecutor(Executor):
     """Function bolts: the row is the arguments; a result is a value, or a tuple of them."""
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         if not isinstance(component, FunctionBolt):
             return None
         emitter, outbox = tools.emitter, tools.outbox
@@ -59,16 +61,16 @@ class FunctionExecutor(Executor):
         self.plain = not bolt.is_async
 
     def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
-        anchors: Any = segment.lineage.pairs if segment.lineage is not None else segment.indices
-        if anchors is None:
-            anchors = repeat(None, stop)
-        elif start or stop < len(segment.items):
-            anchors = anchors[start:stop]
+        found: Sequence[Anchor] | None = segment.lineage.pairs if segment.lineage is not None else segment.indices
+        if found is None:
+            anchors: Iterable[Anchor] = repeat(None, stop)
+        else:
+            anchors = found[start:stop] if start or stop < len(segment.items) else found
         if not self.plain:
             return self._run_async(segment, start, stop)
         return self._run_generator(segment, start, stop, anchors)
 
-    def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Any], Iterator[Any]]:
+    def _calls(self, segment: Segment, start: int, stop: int) -> tuple[Iterator[Item], Iterator[Returned]]:
         """Items, and the results of the function for each, unpacked and called in C.
 
         A call that raises ends a loop over the results; then both iterators are after its item.
@@ -78,8 +80,8 @@ class FunctionExecutor(Executor):
 
     def _run_function(self, segment: Segment, start: int, stop: int) -> int:
         """A plain function: one result for each item, or none."""
-        stream: Any = self._stream
-        anchors: Sequence[Any] | None
+        stream: OutStream = self._stream  # type: ignore[assignment] # without one, it is _run_sink
+        anchors: Sequence[Anchor] | None
         if segment.lineage is not None:
             root, anchors = MANY, segment.lineage.pairs
         else:
@@ -88,7 +90,7 @@ class FunctionExecutor(Executor):
         failed, at = 0, start
         while at < stop:  # once, unless a call raises
             raised: Exception | None = None
-            items: list[Any] = []
+            items: list[Item] = []
             try:
                 items.extend(calls)  # results before an error stay in the list
             except USER_ERRORS as error:
@@ -109,7 +111,7 @@ class FunctionExecutor(Executor):
             at = end + 1
         return failed
 
-    def _are_items(self, results: list[Any]) -> bool:
+    def _are_items(self, results: list[Item]) -> bool:
         """The common case: each result can be sent as it is."""
         if self._single:
             for result in results:  # noqa: SIM110 - a loop is faster than a generator
@@ -120,11 +122,11 @@ class FunctionExecutor(Executor):
         return all([type(result) is tuple and len(result) == arity for result in results])  # noqa: C419 - faster
 
     def _checked(
-        self, segment: Segment, at: int, results: list[Any], anchors: Sequence[Any] | None
-    ) -> tuple[list[Any], list[Any] | None, int]:
+        self, segment: Segment, at: int, results: list[Item], anchors: Sequence[Anchor] | None
+    ) -> tuple[list[Item], list[Anchor] | None, int]:
         """The results of rows from `at` on, without those that are None; rows with invalid ones fail."""
-        items: list[Any] = []
-        own: list[Any] = []
+        items: list[Item] = []
+        own: list[Anchor] = []
         refused = 0
         for offset, (result, anchor) in enumerate(zip(results, anchors if anchors is not None else repeat(None)), at):  # noqa: B905
             if result is not None:
@@ -137,7 +139,7 @@ class FunctionExecutor(Executor):
                     own.append(anchor)
         return items, own if anchors is not None else None, refused
 
-    async def _run_generator(self, segment: Segment, start: int, stop: int, anchors: Iterable[Any]) -> int:
+    async def _run_generator(self, segment: Segment, start: int, stop: int, anchors: Iterable[Anchor]) -> int:
         failed = 0
         single = self._single
         out, out_anchors = self._buffer(segment)
@@ -170,7 +172,7 @@ class FunctionExecutor(Executor):
         failed, at = 0, start
         while at < stop:  # once, unless a call raises
             raised: Exception | None = None
-            results: list[Any] = []
+            results: list[Item] = []
             try:
                 results.extend(calls)
             except USER_ERRORS as error:
@@ -205,12 +207,12 @@ class FunctionExecutor(Executor):
     async def tick(self, segment: Segment) -> None:
         """Without effect: a function has no ticks."""
 
-    def _buffer(self, segment: Segment) -> tuple[list[Any], list[Any]]:
+    def _buffer(self, segment: Segment) -> tuple[list[Item], list[Anchor]]:
         if self._stream is None:
             return [], []
         return self._emitter.buffer_of(segment).buffer(self._stream)
 
-    async def _rest(self, segment: Segment, offset: int, results: Iterator[Any], anchor: Any) -> int:
+    async def _rest(self, segment: Segment, offset: int, results: Iterator[Returned], anchor: Anchor) -> int:
         """The results of one row after the first chunk, with waits between chunks. 1 if the row failed, else 0."""
         try:
             while True:
@@ -232,7 +234,7 @@ class FunctionExecutor(Executor):
             self._emitter.flush()
             await self._outbox.unblocked()
 
-    async def _collect(self, result: Any, segment: Segment, offset: int) -> None:
+    async def _collect(self, result: Returned, segment: Segment, offset: int) -> None:
         """Await an async function's results. Each suspension flushes, so the buffer is looked up for every result.
 
         The anchor is, too: the segment may have left its trees meanwhile.
@@ -242,12 +244,12 @@ class FunctionExecutor(Executor):
             if value is not None:
                 self._append(segment, value, offset)
             return
-        results: AsyncIterator[Any] = result
+        results: AsyncIterator[Returned] = result
         async for value in results:
             if self._append(segment, value, offset) >= RESULTS_CHUNK:
                 await self._wait_unblocked()
 
-    def _append(self, segment: Segment, value: Any, offset: int) -> int:
+    def _append(self, segment: Segment, value: Returned, offset: int) -> int:
         item = self._item(value)
         out, out_anchors = self._buffer(segment)
         anchors = segment.indices if segment.lineage is None else segment.lineage.pairs
@@ -255,7 +257,7 @@ class FunctionExecutor(Executor):
         out_anchors.append(None if anchors is None else anchors[offset])
         return len(out)
 
-    def _item(self, value: Any) -> Any:
+    def _item(self, value: Returned) -> Item:
         """A result as it is sent: the value itself with one declared field, else a checked row."""
         if self._single:
             return value
@@ -270,7 +272,7 @@ class FunctionExecutor(Executor):
             raise
 
 
-def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Any]:
+def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Returned]:
     """A function bolt with Tuple objects, for a task with hooks: `execute(tup, collector)`."""
 
     async def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
@@ -290,6 +292,6 @@ def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple,
     return execute
 
 
-async def _each(values: Iterable[Any]) -> AsyncIterator[Any]:
+async def _each(values: Iterable[Value]) -> AsyncIterator[Value]:
     for value in values:
         yield value

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, finish, user_error
 from .base import Collectors, Executor, RowFailedError, Tools
 
 if TYPE_CHECKING:
+    from ...topology import Component, Returned
     from ..hooks import HookCalls
 
 
@@ -20,7 +21,7 @@ class RichExecutor(Executor):
     hold_open = True
 
     @classmethod
-    def for_component(cls, component: Any, tools: Tools, collectors: Collectors) -> Executor | None:
+    def for_component(cls, component: Component, tools: Tools, collectors: Collectors) -> Executor | None:
         return cls(component, tools.suspend, tools.hooks) if isinstance(component, Bolt) else None
 
     def __init__(self, bolt: Bolt, suspend: Callable[[], None], hooks: HookCalls | None = None) -> None:
@@ -28,7 +29,7 @@ class RichExecutor(Executor):
         self.plain = not inspect.iscoroutinefunction(bolt.execute)
         self._suspend = suspend
         self._hooks = hooks
-        self._on_tick: Callable[[], Any] | None = getattr(bolt, "on_tick", None)
+        self._on_tick: Callable[[], Returned] | None = getattr(bolt, "on_tick", None)
 
     async def run(self, segment: Segment, start: int, stop: int) -> int:
         execute, hooks = self._execute, self._hooks

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...windows import all_ms
 from ..drive import USER_ERRORS, user_error
@@ -21,8 +21,10 @@ from .base import Executor
 from .window_results import LateRows, WindowResults
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...topology import Fields, Segment
-    from ...windows import AddResult, TimeSettings, WindowedBolt
+    from ...windows import AddResult, ReadRows, TimeSettings, WindowedBolt
     from ..event_time.driver import TimeTools
     from .base import Tools
 
@@ -75,7 +77,7 @@ class WindowExecutor(Executor):
     async def tick(self, segment: Segment) -> None:
         """Without effect: windows have a clock of their own."""
 
-    def _observe(self, segment: Segment, rows: Any, taken: AddResult) -> None:
+    def _observe(self, segment: Segment, rows: ReadRows, taken: AddResult) -> None:
         driver = self.driver
         if not driver.keeper.reads_rows:  # its input tasks send watermarks
             driver.observe(segment.origin.task, (), ())
@@ -85,4 +87,5 @@ class WindowExecutor(Executor):
             without = {at for at, _ in taken.failed}
             kept = [at for at in range(len(times)) if at not in without]
             times, values = [times[at] for at in kept], [values[at] for at in kept]
-        driver.observe(segment.origin.task, times if taken.plain else all_ms(times), values)
+        at_ms: Sequence[int] = times if taken.plain else all_ms(times)  # type: ignore[assignment] # plain: integers
+        driver.observe(segment.origin.task, at_ms, values)

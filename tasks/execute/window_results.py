@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
 from ...windows import Fired, LatePolicy, Machine, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
@@ -17,6 +17,7 @@ from ..drive import USER_ERRORS, user_error
 from ..emit.lineage import UNTRACKED
 
 if TYPE_CHECKING:
+    from ...topology import Function, Item, Key, Returned, Timestamp, Value
     from ...windows import IncrementalMachine
     from ..emit.emitter import Emitter
 
@@ -63,7 +64,7 @@ class WindowResults:
         else:
             self._emitter.counters.fired += sum(one.window.final for one in fired)
         out = self._emitter.streams.get(DEFAULT_STREAM)
-        items: list[Any] = []
+        items: list[Item] = []
         if self._purge is not None:
             for one in fired:
                 self._purge_one(one, items)
@@ -77,7 +78,7 @@ class WindowResults:
         if items and out is not None:
             self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
 
-    def _dated(self, fired: list[Fired]) -> list[Any]:
+    def _dated(self, fired: list[Fired]) -> list[Item]:
         """The same with datetimes. A window outside of the range of datetime is lost."""
         dated = []
         for one in fired:
@@ -89,7 +90,7 @@ class WindowResults:
                 dated.append(one._replace(window=times))  # type: ignore[arg-type] # the attributes that rows show
         return dated
 
-    def _rows(self, fired: list[Fired]) -> list[Any]:
+    def _rows(self, fired: list[Fired]) -> list[Item]:
         """For a ready-made aggregate: key, results, window; with several names, a result is a tuple."""
         if self._shows_early:
             return [
@@ -105,10 +106,10 @@ class WindowResults:
             for window, key, result, _ in fired
         ]
 
-    def _key_of(self, key: Any) -> tuple[Any, ...]:
+    def _key_of(self, key: Key) -> Row:
         return (key,) if self._one_key else key or ()
 
-    def _purge_one(self, fired: Fired, items: list[Any]) -> None:
+    def _purge_one(self, fired: Fired, items: list[Item]) -> None:
         try:
             if fired.error is not None:
                 raise fired.error
@@ -136,7 +137,7 @@ class LateRows:
         default = emitter.streams.get(DEFAULT_STREAM)
         self.arity = 0 if default is None else default.arity
 
-    def take(self, segment: Segment, offset: int, timestamp: Any) -> None:
+    def take(self, segment: Segment, offset: int, timestamp: Timestamp) -> None:
         """Handle one of them. Raises what `retract` raises."""
         emitter, bolt = self._emitter, self._bolt
         emitter.counters.late += 1
@@ -151,7 +152,7 @@ class LateRows:
         for row in rows_of(returned, self.arity, f"{type(bolt).__name__}.retract"):
             self._emit(segment, offset, row, DEFAULT_STREAM)
 
-    def _emit(self, segment: Segment, offset: int, values: Any, stream: str) -> None:
+    def _emit(self, segment: Segment, offset: int, values: Row | list[Value], stream: str) -> None:
         out, row = self._emitter.streams.row(values, stream)
         items, anchors = self._emitter.buffer_of(segment).buffer(out)
         items.append(out.item(row))
@@ -167,7 +168,7 @@ class _Times(NamedTuple):
     final: bool
 
 
-def rows_of(returned: Any, arity: int, name: str) -> Iterable[Row]:
+def rows_of(returned: Returned, arity: int, name: str) -> Iterable[Row]:
     """None is no row, a tuple is a row, any other iterable is rows; with one field, any other value is a row of one."""
     if returned is None:
         return ()
@@ -183,7 +184,7 @@ def rows_of(returned: Any, arity: int, name: str) -> Iterable[Row]:
     return (row if isinstance(row, tuple) else _one(row, arity, name) for row in returned)
 
 
-def _one(row: Any, arity: int, name: str) -> Row:
+def _one(row: Returned, arity: int, name: str) -> Row:
     if isinstance(row, list) and arity != 1:
         return tuple(row)
     if arity == 1:
@@ -191,7 +192,7 @@ def _one(row: Any, arity: int, name: str) -> Row:
     raise EmitError(f"{name} returned {row!r:.100} among its rows: a row is a tuple of {arity} values")
 
 
-def _with_key(purge: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+def _with_key(purge: Function) -> Callable[[Key, Value, Value], Returned]:
     """`purge` may be defined with a key or without."""
     try:
         takes = len(inspect.signature(purge).parameters)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, WindowBolt, WindowedBolt
 from ..event_time.driver import EventTimeDriver, TimeTools
@@ -19,7 +19,7 @@ from .buffered_executor import BufferedExecutor
 from .window_executor import WindowExecutor
 
 if TYPE_CHECKING:
-    from ...topology import Config, TaskSpec
+    from ...topology import Config, TaskSpec, Unchecked
     from ..emit.collectors import BoltTaskCollector
     from ..environment import Environment
     from .base import Tools
@@ -29,7 +29,7 @@ _PLAIN = WindowBolt()
 
 
 def make_keeper(
-    env: Environment, task: TaskSpec, component: Any, config: Config, report: Callable[[BaseException], None]
+    env: Environment, task: TaskSpec, component: Unchecked, config: Config, report: Callable[[BaseException], None]
 ) -> WatermarkTracker | None:
     """The watermark tracker of one task; None: the task does not handle event time."""
     name, is_windowed = task.component, isinstance(component, WindowBolt)
