@@ -7,6 +7,10 @@ aligner.py      when a task has received the barriers of a snapshot from all its
 deltas.py       the content at one moment as chunks of bytes, and back
 blobs.py        chunks in blobs, each with a checksum
 coordinator.py  which snapshot is taken, when it counts, what happens if it fails
+manifest.py     what belongs to a snapshot, written last
+governor.py     when the next snapshot begins, and whether it is full
+ranges.py       which keys a task owns, at any parallelism
+keeper.py       the snapshots in a store: written, loaded, removed
 """
 
 from .aligner import Aligned, Aligner, Lost
@@ -28,7 +32,11 @@ from .coordinator import (
 )
 from .deltas import Capture, Chunk, PackedChunk, check_savable, unpack_chunks
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
+from .governor import BlobChain, Governor
+from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_capture
 from .keyed import KeyedState, State, Value, ValueState
+from .manifest import ComponentPlan, Manifest, TaskBlobs, Watermark, pack_manifest, read_manifest
+from .ranges import KeyOwner, check_restorable
 
 __all__ = [
     "PART_BYTES",
@@ -38,6 +46,7 @@ __all__ = [
     "Aligner",
     "Answer",
     "Blob",
+    "BlobChain",
     "BlobName",
     "BlobRef",
     "BlobWriter",
@@ -45,28 +54,43 @@ __all__ = [
     "Chunk",
     "Closed",
     "Commit",
+    "ComponentPlan",
     "Coordinator",
     "DamagedError",
     "Done",
     "Failed",
     "ForeignError",
+    "Governor",
+    "Keeper",
+    "KeyOwner",
     "KeyedState",
     "Lost",
+    "Manifest",
     "OwnedError",
     "PackedChunk",
     "Phase",
     "Rollback",
     "SaveError",
+    "SavedTask",
     "SnapshotSettings",
     "State",
     "StateError",
+    "TaskBlobs",
     "Trigger",
     "UnmarkedError",
     "UnsavableError",
     "Value",
     "ValueState",
+    "Watermark",
     "WriteManifest",
     "body_of",
+    "check_restorable",
     "check_savable",
+    "chunks_of",
+    "load_owned",
+    "load_task",
+    "pack_manifest",
+    "read_manifest",
+    "save_capture",
     "unpack_chunks",
 ]

@@ -42,9 +42,16 @@ class ForeignError(StateError):
 
 
 class SaveError(StateError):
-    """A snapshot was not saved: the store failed, is full or cannot be written. The snapshot before it still counts."""
+    """A snapshot was not saved: the store failed, is full or cannot be written. The snapshot before it still counts.
+
+    `undecided`: it is not known whether the snapshot counts. Then the store must be opened again, and be read.
+    """
 
     final = False  # the next snapshot may succeed
+
+    def __init__(self, reason: str, *, undecided: bool = False) -> None:
+        self.undecided = undecided
+        super().__init__(reason)
 
 
 class OwnedError(StateError):

@@ -1,0 +1,288 @@
+"""Keeper: the snapshots of one topology in a store. A thin shell; it has one owner at a time.
+
+    write blobs ─► sync ─► write manifest ─► sync: the snapshot counts ─► remove what no kept manifest names
+    load: the highest manifest whose blobs all check; if it is damaged, the one before, with a WARNING
+
+1. A snapshot counts when `commit` has returned. Before that, the one before it counts.
+2. After a crash at any step, one whole snapshot is loaded: the last that counts, or the one that was being committed.
+3. Kept are the newest `keep` snapshots, savepoints, and all blobs that they name. Garbage is found by listing, and what
+   is not older than the oldest kept snapshot stays: it may be of a snapshot that is being written. So no number is used
+   twice: the next number is above all that the store contains.
+4. A folder belongs to one topology; another one is refused. Of two processes with one topology the one that opened the
+   folder last owns it, and `commit` of the other is refused. (DirectoryStore refuses a second process at once.)
+5. A manifest that cannot be read is never removed: an operator may want to see it.
+
+From: Flink's CompletedCheckpointStore; JStorm's SnapshotStateMaster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..runtime import Clock, Store, StoreError
+from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
+from .deltas import Capture, Chunk, unpack_chunks
+from .errors import DamagedError, OwnedError, SaveError, StateError
+from .manifest import (
+    PREFIX,
+    Manifest,
+    TaskBlobs,
+    manifest_number,
+    pack_framed,
+    pack_manifest,
+    read_manifest,
+    unpack_framed,
+)
+from .ranges import KeyOwner, merge_owned
+
+if TYPE_CHECKING:
+    from .keyed import KeyedState
+
+OWNER: Final = "owner"
+KEEP: Final = 3
+
+_MAGIC: Final = "aiostorm-state"
+_FORMAT: Final = 1
+
+_log = logging.getLogger("aiostorm.state")
+
+
+class Keeper:
+    """The snapshots of a topology. `incarnation`: a number that differs for each process; call `open` first."""
+
+    def __init__(self, store: Store, topology: str, incarnation: int, *, keep: int = KEEP) -> None:
+        if keep < 1:
+            raise ValueError(f"at least one snapshot is kept: keep={keep}")
+        self._store = store
+        self._topology = topology
+        self._incarnation = incarnation
+        self._keep = keep
+        self._manifests: dict[int, Manifest] = {}
+        self._unreadable: dict[int, DamagedError] = {}
+
+    @property
+    def numbers(self) -> list[int]:
+        """The snapshots whose manifests can be read, the oldest first."""
+        return sorted(self._manifests)
+
+    async def open(self) -> int:
+        """Take the folder over, and read its manifests. Returns the first free number.
+
+        OwnedError: it is another topology's. ForeignError: a manifest is of a newer aiostorm, or of another topology.
+        SaveError if the folder cannot be written.
+        """
+        await self._check_topology()
+        names = await self._store.names()
+        for name in names:
+            number = manifest_number(name)
+            if number is None:
+                continue
+            try:
+                self._manifests[number] = read_manifest(name, await self._store.read(name), self._topology)
+            except DamagedError as error:
+                _log.warning("%s: a manifest cannot be read: %s", self._topology, error)
+                self._unreadable[number] = error
+        owner = {"topology": self._topology, "incarnation": self._incarnation}
+        await self._write("the folder cannot be used", OWNER, pack_framed(_MAGIC, _FORMAT, owner))
+        await self.sync()
+        return 1 + max((found for name in names if (found := _number_of(name)) is not None), default=0)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    async def write(self, blob: Blob) -> None:
+        """Write a blob. SaveError."""
+        await self._write("a snapshot was not saved", blob.ref.name, blob.data)
+
+    async def sync(self) -> None:
+        """Make all blobs durable; before `commit`. SaveError: the store must then be opened again."""
+        try:
+            await self._store.sync()
+        except StoreError as error:
+            raise SaveError(f"{self._topology}: a snapshot was not saved: {error}") from error
+
+    async def commit(self, manifest: Manifest) -> None:
+        """Write the manifest of a snapshot whose blobs are durable, then remove garbage.
+
+        OwnedError: another process has the folder. SaveError: if it is `undecided`, the snapshot may count: open the
+        store again, and load what is there. ValueError for a number that is not above all others.
+        """
+        if manifest.topology != self._topology or manifest.number <= max([0, *self._manifests, *self._unreadable]):
+            raise ValueError(f"{manifest.name} of {manifest.topology!r}: another topology, or a number that is used")
+        await self._check_owner()
+        try:
+            await self._store.write(manifest.name, pack_manifest(manifest))
+            await self._store.sync()
+        except StoreError as error:
+            raise SaveError(f"{self._topology}: {manifest.name} was not saved: {error}", undecided=True) from error
+        self._manifests[manifest.number] = manifest
+        try:
+            await self._remove_garbage()
+        except StoreError as error:
+            _log.warning("%s: old snapshots were not removed: %s", self._topology, error)
+
+    async def _write(self, what: str, name: str, data: bytes) -> None:
+        try:
+            await self._store.write(name, data)
+        except StoreError as error:
+            raise SaveError(f"{self._topology}: {what}: {error}") from error
+
+    async def _remove_garbage(self) -> None:
+        newest = self.numbers[-self._keep :]
+        kept = {number: found for number, found in self._manifests.items() if number in newest or found.savepoint}
+        for number in self._manifests.keys() - kept.keys():
+            await self._store.remove(f"{PREFIX}{number}")
+        if len(kept) != len(self._manifests):
+            await self._store.sync()  # a manifest must not come back without its blobs
+            self._manifests = kept
+        needed = frozenset().union(*(found.blob_names for found in kept.values()))
+        for name in await self._store.names("t"):
+            blob = BlobName.parse(name)
+            if blob is not None and blob.number < newest[0] and name not in needed:
+                await self._store.remove(name)
+
+    # -- the owner ---------------------------------------------------------------------------------------------------
+
+    async def _check_topology(self) -> None:
+        owner = await self._owner()
+        if owner is not None and owner.get("topology") != self._topology:
+            raise OwnedError(
+                f"the folder contains the state of topology {owner.get('topology')!r}, and not of {self._topology!r}: "
+                "use another folder"
+            )
+
+    async def _check_owner(self) -> None:
+        owner = await self._owner()
+        if owner != {"topology": self._topology, "incarnation": self._incarnation}:
+            raise OwnedError(
+                f"another process runs topology {self._topology!r} with the same folder: it is the owner now ({owner})"
+            )
+
+    async def _owner(self) -> dict[str, Any] | None:
+        data = await self._store.read(OWNER)
+        if data is None:
+            return None
+        try:
+            found = unpack_framed(_MAGIC, _FORMAT, OWNER, data)
+        except DamagedError as error:  # the manifests name the topology, too
+            _log.warning("%s: %s", self._topology, error)
+            return None
+        return found if isinstance(found, dict) else {}
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def latest(self) -> Manifest | None:
+        """The newest snapshot that can be loaded; None if there is none yet.
+
+        A damaged one is left out with a WARNING. StateError if there are snapshots, and none can be loaded.
+        """
+        problems = dict(self._unreadable)
+        for number in sorted(self._manifests, reverse=True):
+            try:
+                await self.check(self._manifests[number])
+            except DamagedError as error:
+                problems[number] = error
+                continue
+            for damaged in sorted(problems, reverse=True):
+                if damaged > number:
+                    text = "%s: snapshot %d is damaged (%s): going back to snapshot %d"
+                    _log.warning(text, self._topology, damaged, problems[damaged], number)
+            return self._manifests[number]
+        if problems:
+            newest = max(problems)
+            raise StateError(
+                f"{self._topology}: none of {len(problems)} snapshots can be loaded; {newest}: {problems[newest]}. "
+                "Repair the folder, or use an empty one to start without state"
+            )
+        return None
+
+    def manifest(self, number: int) -> Manifest:
+        """The snapshot with this number. StateError that lists those there are."""
+        if number in self._unreadable:
+            raise self._unreadable[number]
+        if number not in self._manifests:
+            there = ", ".join(map(str, self.numbers)) or "none"
+            raise StateError(f"{self._topology}: there is no snapshot {number}; there are: {there}")
+        return self._manifests[number]
+
+    async def check(self, manifest: Manifest) -> None:
+        """Read all blobs of a snapshot. DamagedError; ForeignError for a newer format."""
+        for part in manifest.tasks:
+            for ref in part.blobs:
+                body_of(ref, await self._store.read(ref.name))
+
+
+class SavedTask(NamedTuple):
+    """What a task wrote for a snapshot. `size`: keys of the state; `rows`: packed keys; `loop_s`: of the event loop."""
+
+    blobs: tuple[BlobRef, ...]
+    size: int
+    rows: int
+    full: bool
+    loop_s: float
+
+
+def _number_of(name: str) -> int | None:
+    blob = BlobName.parse(name)
+    return blob.number if blob is not None else manifest_number(name)
+
+
+async def save_capture(keeper: Keeper, capture: Capture, task: int, number: int, clock: Clock) -> SavedTask:
+    """Pack a capture and write its blobs; other code runs between slices. UnsavableError, SaveError.
+
+    After an error, or if the snapshot is aborted later: `capture.give_back()`.
+    """
+    writer = BlobWriter(task, number, full=capture.full)
+    refs: list[BlobRef] = []
+    rows, loop_s, began_s = 0, 0.0, clock.stopwatch()
+    for chunk in capture.slices(clock.stopwatch):
+        blob = writer.add(chunk)
+        rows += chunk.rows
+        loop_s += clock.stopwatch() - began_s
+        if blob is not None:
+            refs.append(blob.ref)
+            await keeper.write(blob)
+        await clock.sleep(0)
+        began_s = clock.stopwatch()
+    if (blob := writer.finish()) is not None:
+        refs.append(blob.ref)
+        await keeper.write(blob)
+    return SavedTask(tuple(refs), capture.size, rows, capture.full, loop_s)
+
+
+async def chunks_of(store: Store, saved: TaskBlobs, clock: Clock) -> AsyncIterator[Chunk]:
+    """The chunks of a task's blobs, in the order in which they are applied. DamagedError, ForeignError."""
+    for ref in saved.blobs:
+        body = body_of(ref, await store.read(ref.name))
+        for chunk in unpack_chunks(body, ref.name):
+            yield chunk
+            await clock.sleep(0)
+
+
+async def load_task(store: Store, saved: TaskBlobs, clock: Clock) -> dict[int, dict[Any, Any]]:
+    """The saved state of a task by section. DamagedError if it does not have as many keys as it had; ForeignError."""
+    sections: dict[int, dict[Any, Any]] = {section: {} for section in saved.sizes}
+    async for chunk in chunks_of(store, saved, clock):
+        chunk.apply_to(sections.setdefault(chunk.section, {}))
+    for section, content in sections.items():
+        if len(content) != saved.sizes.get(section):
+            raise DamagedError(
+                saved.blobs[-1].name if saved.blobs else f"task {saved.task}",
+                f"section {section} has {len(content)} keys instead of {saved.sizes.get(section)}",
+            )
+    return sections
+
+
+async def load_owned(
+    store: Store, manifest: Manifest, component: str, declared: KeyedState, index: int, n_tasks: int, clock: Clock
+) -> dict[Any, Any]:
+    """The keyed state of a task at another parallelism: its keys, from the files of all tasks of its component."""
+    plan = manifest.component(component)
+    merged: dict[Any, Any] = {}
+    owner = KeyOwner(declared, index, n_tasks)
+    for task in plan.tasks if plan is not None else ():
+        sections = await load_task(store, manifest.of_task(task), clock)
+        merge_owned(merged, owner.owned(sections.get(0, {})), component, task)
+        await clock.sleep(0)
+    return merged

@@ -1,0 +1,84 @@
+"""Governor: snapshots take a bounded share of the loop; a delta is chosen while it is cheaper."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.state import BlobChain, BlobRef, Governor
+from aiostorm.state.governor import MAX_DELTAS
+
+
+def test_the_interval_is_kept_while_snapshots_are_cheap() -> None:
+    governor = Governor(1.0, 0.05)
+    assert governor.due_s(10.0) == 10.0
+    governor.finished(10.0, 0.01)
+    assert governor.due_s(10.5) == 11.0
+    assert not governor.slowed
+    governor.finished(11.0, 0.2)
+    assert governor.due_s(11.5) == 15.0
+    assert governor.slowed
+
+
+@given(costs=st.lists(st.floats(0.0, 2.0), min_size=1, max_size=30), share=st.floats(0.01, 1.0))
+def test_snapshots_never_take_more_than_their_share(costs: list[float], share: float) -> None:
+    governor, now_s = Governor(1.0, share), 0.0
+    for cost_s in costs:
+        now_s = governor.due_s(now_s)
+        governor.finished(now_s, cost_s)
+    assert sum(costs) <= share * governor.due_s(now_s) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("interval_s", "share"), [(-1.0, 0.1), (1.0, 0.0), (1.0, 1.5)])
+def test_wrong_settings_are_refused(interval_s: float, share: float) -> None:
+    with pytest.raises(ValueError, match="a share of 0 to 1"):
+        Governor(interval_s, share)
+
+
+def blobs(number: int, size_bytes: int) -> tuple[BlobRef, ...]:
+    return (BlobRef(f"t1-{number}-d-0", size_bytes, 1, 1),)
+
+
+def test_the_first_snapshot_is_full_and_then_8_percent_decide() -> None:
+    chain = BlobChain()
+    assert chain.next_is_full(0, 1000)
+    chain.committed(blobs(1, 10_000), full=True)
+    assert not chain.next_is_full(79, 1000)
+    assert chain.next_is_full(81, 1000)
+    assert not chain.next_is_full(0, 0)
+
+
+def test_a_measurement_moves_the_limit() -> None:
+    chain = BlobChain()
+    chain.committed(blobs(1, 10_000), full=True)
+    for _ in range(10):
+        chain.measured(100_000, 0.1, full=False)  # 1 us a key
+        chain.measured(100_000, 0.05, full=True)  # 0.5 us a key
+        chain.measured(10, 1.0, full=True)  # too few keys
+    assert not chain.next_is_full(499, 1000)
+    assert chain.next_is_full(501, 1000)
+
+
+def test_a_snapshot_is_full_after_20_deltas() -> None:
+    chain = BlobChain()
+    chain.committed(blobs(1, 10_000), full=True)
+    for number in range(MAX_DELTAS):
+        assert not chain.next_is_full(1, 1000)
+        chain.committed((), full=False)  # nothing changed: no delta
+        assert not chain.next_is_full(1, 1000)
+        chain.committed(blobs(2 + number, 10), full=False)
+    assert chain.next_is_full(1, 1000)
+    assert len(chain.blobs) == 1 + MAX_DELTAS
+    chain.committed(blobs(50, 10_000), full=True)
+    assert chain.blobs == blobs(50, 10_000)
+    assert not chain.next_is_full(1, 1000)
+
+
+def test_a_snapshot_is_full_when_deltas_are_larger() -> None:
+    chain = BlobChain()
+    chain.committed(blobs(1, 100), full=True)
+    chain.committed(blobs(2, 100), full=False)
+    assert not chain.next_is_full(1, 1000)
+    chain.committed(blobs(3, 1), full=False)
+    assert chain.next_is_full(1, 1000)

@@ -1,0 +1,73 @@
+"""Ranges: at any parallelism a key belongs to one task, the one that gets its rows."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiostorm.state import ComponentPlan, ForeignError, KeyedState, KeyOwner, StateError, ValueState, check_restorable
+from aiostorm.state.ranges import merge_owned
+from aiostorm.topology import Fields, GroupingContext, KeyRangeGrouping, StreamId
+
+ATOMS = st.one_of(st.text(max_size=5), st.integers(), st.none(), st.booleans(), st.floats(allow_nan=False))
+
+
+def target_of(fields: list[str], row: tuple[Any, ...], n_tasks: int) -> int:
+    """The task to which the grouping of the builder sends a row."""
+    grouping = KeyRangeGrouping(fields)
+    context = GroupingContext("numbers", 99, "count", Fields(*fields), random.Random(0))
+    grouping.prepare(context, StreamId("numbers", "default"), list(range(n_tasks)))
+    (task,) = grouping.choose(row)
+    return task
+
+
+@given(key=ATOMS, other=ATOMS, n_tasks=st.integers(1, 300))
+def test_a_key_belongs_to_the_task_that_gets_its_rows(key: Any, other: Any, n_tasks: int) -> None:
+    one, two = KeyedState("word"), KeyedState(("user", "day"))
+    for declared, row, of_row in ((one, (key,), key), (two, (key, other), (key, other))):
+        target = target_of(list(declared.fields), row, n_tasks)
+        for index in {target, 0, n_tasks - 1, (target + 1) % n_tasks}:
+            assert KeyOwner(declared, index, n_tasks).owns(of_row) is (index == target)
+
+
+@given(keys=st.sets(ATOMS, max_size=30), parallelisms=st.lists(st.integers(1, 9), min_size=1, max_size=4))
+def test_any_rescale_keeps_every_key_once(keys: set[Any], parallelisms: list[int]) -> None:
+    content = {key: [key] for key in keys}
+    parts = [content]
+    for n_tasks in parallelisms:
+        owners = [KeyOwner(KeyedState("word"), index, n_tasks) for index in range(n_tasks)]
+        made: list[dict[Any, Any]] = [{} for _ in owners]
+        for merged, owner in zip(made, owners, strict=True):
+            for task, part in enumerate(parts):
+                merge_owned(merged, owner.owned(part), "count", task)
+        parts = made
+    assert sum(map(len, parts)) == len(content)
+    assert {key: value for part in parts for key, value in part.items()} == content
+
+
+def test_wrong_questions_are_errors() -> None:
+    with pytest.raises(ValueError, match="task 2 of 2"):
+        KeyOwner(KeyedState("word"), 2, 2)
+    with pytest.raises(StateError, match="no task owns the key"):
+        KeyOwner(KeyedState("word"), 0, 2).owns(object())
+    with pytest.raises(StateError, match="'count', task 2: the key 'a' is in the state of another task"):
+        merge_owned({"a": 1}, {"a": 2}, "count", 2)
+
+
+def test_only_the_declared_state_is_restored() -> None:
+    plan = ComponentPlan("count", (1, 2), 256, ("word",), 1)
+    check_restorable(plan, KeyedState("word"), 5)
+    with pytest.raises(ForeignError, match="version 1 of its state, and 2 is declared"):
+        check_restorable(plan, KeyedState("word", version=2), 2)
+    with pytest.raises(ForeignError, match="its state by word, and the component declares it by user, day"):
+        check_restorable(plan, KeyedState(("user", "day")), 2)
+    with pytest.raises(ForeignError, match="its state by word, and the component declares it by task"):
+        check_restorable(plan, ValueState(), 2)
+    plan = ComponentPlan("total", (1, 2), version=1)
+    check_restorable(plan, ValueState(), 2)
+    with pytest.raises(ForeignError, match="cannot be restored with 3 tasks instead of 2"):
+        check_restorable(plan, ValueState(), 3)
