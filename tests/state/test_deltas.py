@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -134,6 +135,34 @@ def test_full_and_deltas_are_the_dict(copied_keys: int, steps: list[tuple[str, A
                 assert state.watcher is None
             else:
                 change(state, kind, what)
+
+
+@pytest.mark.parametrize("copied_keys", [0, 10_000])
+@pytest.mark.parametrize("full", [False, True])
+def test_a_capture_is_one_moment_while_most_keys_change(
+    full: bool, copied_keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "COPIED_KEYS", copied_keys)
+    monkeypatch.setattr(module, "FIRST_ROWS", 2)
+    chance = random.Random(1)
+    for _ in range(60):
+        state: State[int, Any] = State({key: [key] if chance.random() < 0.5 else key for key in range(30)})
+        saved = copy.deepcopy(dict(state))
+        for _ in range(3):
+            change(state, *drawn(chance))
+        model = copy.deepcopy(dict(state))
+        chunks: list[PackedChunk] = []
+        for chunk in Capture(state, "count", 1, full=full).slices(still):
+            chunks.append(chunk)
+            change(state, *drawn(chance))
+        assert restored(chunks, {} if full else saved) == model
+
+
+def drawn(chance: random.Random) -> tuple[str, Any]:
+    """A change of some of 35 keys."""
+    keys = chance.sample(range(35), 8)
+    kind = chance.choice(["set", "remove", "append", "append"])
+    return kind, [(key, chance.choice([[1], 2])) for key in keys] if kind == "set" else keys
 
 
 def test_a_delta_has_what_was_touched_and_nothing_else() -> None:

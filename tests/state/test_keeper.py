@@ -112,6 +112,8 @@ class World:
             await self.snapshot(keeper, states, chains, number)
 
     async def restore(self, keeper: Keeper, store: Store) -> dict[int, State[str, int]]:
+        for number in keeper.numbers:
+            await keeper.check(keeper.manifest(number))  # each that is there can be loaded
         manifest = await keeper.latest()
         if manifest is None:
             assert not self.counted, "a snapshot was lost"
