@@ -11,6 +11,7 @@ manifest.py     what belongs to a snapshot, written last
 governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
+fsspec_store.py a store on s3://, gs://, hdfs://, …
 """
 
 from .aligner import Aligned, Aligner, Lost
@@ -30,10 +31,11 @@ from .coordinator import (
     Trigger,
     WriteManifest,
 )
-from .deltas import Capture, Chunk, PackedChunk, check_savable, unpack_chunks
+from .deltas import Capture, Chunk, PackedChunk, check_savable, pack_single, unpack_chunks
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
+from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
-from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_capture
+from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
 from .manifest import ComponentPlan, Manifest, TaskBlobs, Watermark, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
@@ -60,6 +62,7 @@ __all__ = [
     "Done",
     "Failed",
     "ForeignError",
+    "FsspecStore",
     "Governor",
     "Keeper",
     "KeyOwner",
@@ -89,8 +92,10 @@ __all__ = [
     "chunks_of",
     "load_owned",
     "load_task",
+    "open_store",
     "pack_manifest",
+    "pack_single",
     "read_manifest",
-    "save_capture",
+    "save_task",
     "unpack_chunks",
 ]

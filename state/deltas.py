@@ -111,6 +111,8 @@ class Capture:
         """Whether it contains the whole state."""
         self.size = len(state)
         """How many keys the state has."""
+        self.section = section
+        """Which state of the task it is."""
         self._state = state
         self._packing = _Packing(component, task, section)
         self._touched = state.take_touched()
@@ -211,6 +213,12 @@ def check_savable(state: State[Any, Any], component: str, task: int) -> None:
     """UnsavableError if a touched key cannot be saved: for the first rows, long before the first snapshot."""
     keys = [key for key in state.touched_keys if key in state]
     _Packing(component, task, 0).chunks(keys, [state[key] for key in keys])
+
+
+def pack_single(value: object, component: str, task: int, section: int) -> PackedChunk:
+    """A section that is one value, under the key None: packed now, since the value may change. UnsavableError."""
+    (chunk,) = _Packing(component, task, section).chunks([None], [value])
+    return chunk
 
 
 def unpack_chunks(body: bytes | memoryview, name: str) -> Iterator[Chunk]:

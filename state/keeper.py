@@ -18,12 +18,14 @@ From: Flink's CompletedCheckpointStore; JStorm's SnapshotStateMaster.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..runtime import Clock, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
-from .deltas import Capture, Chunk, unpack_chunks
+from .deltas import Capture, Chunk, PackedChunk, unpack_chunks
 from .errors import DamagedError, OwnedError, SaveError, StateError
 from .manifest import (
     PREFIX,
@@ -214,10 +216,10 @@ class Keeper:
 
 
 class SavedTask(NamedTuple):
-    """What a task wrote for a snapshot. `size`: keys of the state; `rows`: packed keys; `loop_s`: of the event loop."""
+    """What a task wrote for a snapshot. `rows`: how many keys were packed; `loop_s`: of the event loop's time."""
 
     blobs: tuple[BlobRef, ...]
-    size: int
+    sizes: dict[int, int]
     rows: int
     full: bool
     loop_s: float
@@ -228,15 +230,27 @@ def _number_of(name: str) -> int | None:
     return blob.number if blob is not None else manifest_number(name)
 
 
-async def save_capture(keeper: Keeper, capture: Capture, task: int, number: int, clock: Clock) -> SavedTask:
-    """Pack a capture and write its blobs; other code runs between slices. UnsavableError, SaveError.
+async def save_task(
+    keeper: Keeper,
+    task: int,
+    number: int,
+    captures: Sequence[Capture],
+    clock: Clock,
+    singles: Mapping[int, PackedChunk] = MappingProxyType({}),
+) -> SavedTask:
+    """Pack the captures of a task, one a section, and write its blobs; other code runs between slices.
 
-    After an error, or if the snapshot is aborted later: `capture.give_back()`.
+    `singles`: sections that are one value, with each snapshot. UnsavableError; SaveError. After an error, or if the
+    snapshot is aborted later: `give_back` of each capture. ValueError if some captures are full and others are not.
     """
-    writer = BlobWriter(task, number, full=capture.full)
+    full = all(capture.full for capture in captures)
+    if not full and any(capture.full for capture in captures):
+        raise ValueError(f"task {task}: full captures and deltas in one snapshot")
+    writer = BlobWriter(task, number, full=full)
     refs: list[BlobRef] = []
     rows, loop_s, began_s = 0, 0.0, clock.stopwatch()
-    for chunk in capture.slices(clock.stopwatch):
+    packed = chain(singles.values(), *(capture.slices(clock.stopwatch) for capture in captures))
+    for chunk in packed:
         blob = writer.add(chunk)
         rows += chunk.rows
         loop_s += clock.stopwatch() - began_s
@@ -248,7 +262,8 @@ async def save_capture(keeper: Keeper, capture: Capture, task: int, number: int,
     if (blob := writer.finish()) is not None:
         refs.append(blob.ref)
         await keeper.write(blob)
-    return SavedTask(tuple(refs), capture.size, rows, capture.full, loop_s)
+    sizes = {**dict.fromkeys(singles, 1), **{capture.section: capture.size for capture in captures}}
+    return SavedTask(tuple(refs), sizes, rows, full, loop_s)
 
 
 async def chunks_of(store: Store, saved: TaskBlobs, clock: Clock) -> AsyncIterator[Chunk]:

@@ -1,0 +1,178 @@
+"""FsspecStore: a store on a file system of fsspec (s3://, gs://, abfs://, hdfs://, memory://, …).
+
+    object stores:       write ─► one put, which is atomic and durable
+    other file systems:  write ─► temporary file ─► renamed
+
+1. All work is done in one thread of the store: the event loop never waits for the network, and calls take effect in the
+   order in which they were made, even if a caller is cancelled.
+2. A put of an object store is durable, so `sync` only waits for earlier calls. Of other file systems it is the driver
+   that decides when data is durable; for a folder of this machine use DirectoryStore, which syncs.
+3. There is no lock: the owner of a folder is found out by its content (keeper.py).
+4. A blob is the file `<name>.blob`. Listings are never taken from a cache of the driver.
+5. Where there is no atomic put, a write replaces a blob by removing the old one first: a crash in between loses both.
+   Snapshots do not rely on it: a blob that counts is never written again.
+6. `append` reads and writes the whole blob: object stores cannot append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, Final, ParamSpec, TypeVar
+
+from ..runtime import MAX_BLOB_BYTES, DirectoryStore, StoreError, check_blob_name
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_BLOB: Final = ".blob"
+_TEMPORARY: Final = ".new"
+
+_ATOMIC: Final = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2"})
+"""Protocols with atomic puts."""
+
+
+def open_store(where: str, storage_options: Mapping[str, Any] | None = None) -> DirectoryStore | FsspecStore:
+    """The store of a folder or a URL; nothing is read or written. StoreError if fsspec or a driver is missing.
+
+    `storage_options`: for the driver, as fsspec takes them.
+    """
+    if "://" not in where or where.startswith(("file://", "local://")):
+        return DirectoryStore(where.partition("://")[2] or where)
+    try:
+        core = import_module("fsspec.core")
+        filesystem, root = core.url_to_fs(where, **(storage_options or {}))
+    except (ImportError, ValueError) as error:
+        raise StoreError(
+            f'{where} cannot be opened: {error}. It needs pip install "aiostorm[fsspec]", and the driver of that file '
+            "system (s3fs, gcsfs, adlfs, …)"
+        ) from error
+    return FsspecStore(filesystem, root)
+
+
+class FsspecStore:
+    """Blobs below `root` of a file system of fsspec (see the module). `close` ends the thread."""
+
+    def __init__(self, filesystem: Any, root: str, *, max_bytes: int = MAX_BLOB_BYTES) -> None:
+        if max_bytes < 1:
+            raise ValueError(f"a blob needs at least 1 byte: max_bytes={max_bytes}")
+        self.max_bytes = max_bytes
+        self.root = root.rstrip("/")
+        self._files = _Files(filesystem, self.root, max_bytes)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiostorm-store")
+        self._closed = False
+
+    async def read(self, name: str) -> bytes | None:
+        """The content of the blob; None if there is no such blob."""
+        return await self._do(self._files.read, check_blob_name(name))
+
+    async def write(self, name: str, data: bytes) -> None:
+        """Replace the whole blob, or create it. StoreError above `max_bytes`."""
+        await self._do(self._files.write, check_blob_name(name), bytes(data))
+
+    async def append(self, name: str, data: bytes) -> None:
+        """Append to the blob, or create it. StoreError if it would exceed `max_bytes`: it is unchanged then."""
+        await self._do(self._files.append, check_blob_name(name), bytes(data))
+
+    async def remove(self, name: str) -> None:
+        """Remove the blob, if there is one."""
+        await self._do(self._files.remove, check_blob_name(name))
+
+    async def names(self, prefix: str = "") -> list[str]:
+        """The sorted names that start with `prefix`."""
+        return await self._do(self._files.names, prefix and check_blob_name(prefix))
+
+    async def sync(self) -> None:
+        """Return when all earlier calls are done."""
+        await self._do(lambda: None)
+
+    async def close(self) -> None:
+        """End the thread after the earlier calls. A second call has no effect."""
+        if not self._closed:
+            self._closed = True
+            last = asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
+            self._thread.shutdown(wait=False)
+            await asyncio.shield(last)
+
+    async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._closed:
+            raise StoreError(f"the store in {self.root} is closed: open another one")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+
+
+class _Files:
+    """The operations of the store's thread: blocking, one call at a time."""
+
+    def __init__(self, filesystem: Any, root: str, max_bytes: int) -> None:
+        self._fs = filesystem
+        self._root = root
+        self._max_bytes = max_bytes
+        protocol = filesystem.protocol
+        self._atomic = not _ATOMIC.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
+
+    def read(self, name: str) -> bytes | None:
+        with self._working(f"read {name}"):
+            try:
+                with self._fs.open(self._path(name), "rb") as file:
+                    data: bytes = file.read(self._max_bytes + 1)
+            except FileNotFoundError:
+                return None
+        self._check_size(name, len(data))
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        self._check_size(name, len(data))
+        path = self._path(name)
+        with self._working(f"write {name}"):
+            self._fs.makedirs(self._root, exist_ok=True)
+            if self._atomic:
+                self._fs.pipe_file(path, data)
+                return
+            temporary = f"{self._root}/{name}{_TEMPORARY}"
+            self._fs.pipe_file(temporary, data)
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.rm_file(path)  # not all file systems rename onto an existing file
+            self._fs.mv(temporary, path)
+
+    def append(self, name: str, data: bytes) -> None:
+        self.write(name, (self.read(name) or b"") + data)
+
+    def remove(self, name: str) -> None:
+        with self._working(f"remove {name}"), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(name))
+
+    def names(self, prefix: str) -> list[str]:
+        with self._working("list the blobs"):
+            self._fs.invalidate_cache()
+            try:
+                paths = self._fs.ls(self._root, detail=False)
+            except FileNotFoundError:
+                return []
+        found = [str(path).rpartition("/")[2] for path in paths]
+        names = [name.removesuffix(_BLOB) for name in found if name.endswith(_BLOB)]
+        return sorted(name for name in names if name.startswith(prefix))
+
+    @contextlib.contextmanager
+    def _working(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as error:  # drivers have errors of their own
+            raise StoreError(
+                f"{self._root}: cannot {what}: {type(error).__name__}: {error}. Is the path right, may this user write "
+                "there, and can it be reached from here?"
+            ) from error
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}{_BLOB}"
+
+    def _check_size(self, name: str, size_bytes: int) -> None:
+        if size_bytes > self._max_bytes:
+            raise StoreError(
+                f"{self._root}: the blob {name} would have more than {self._max_bytes:,} bytes: split it into several "
+                "blobs, or open the store with a larger max_bytes"
+            )
