@@ -66,7 +66,8 @@ _HEAD: Final = struct.Struct(">BIIBIBIBI")
 _PLAIN: Final = 0
 _GENERAL: Final = 1
 _TUPLES: Final = 2
-"""Python tuples of one length with plain values: for each place, its size and a plain column."""
+_LISTS: Final = 3
+"""Python tuples, or lists, of one length with plain values: for each place, its size and a plain column."""
 
 _SIZE: Final = struct.Struct(">I")
 
@@ -282,8 +283,8 @@ class _Packing:
         try:
             if (packed := pack_plain_column(values)) is not None:
                 return _PLAIN, packed
-            if (packed := _packed_tuples(values)) is not None:
-                return _TUPLES, packed
+            if (packed := _packed_rows(values)) is not None:
+                return (_TUPLES if type(values[0]) is tuple else _LISTS), packed
             return _GENERAL, pack_column(values)
         except UnsendableError as error:
             at = error.offset or 0
@@ -308,8 +309,9 @@ def _equals_itself(key: Any) -> bool:
     return bool(key == key)
 
 
-def _packed_tuples(values: list[Any]) -> bytes | None:
-    if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1 or not values[0]:
+def _packed_rows(values: list[Any]) -> bytes | None:
+    kinds = set(map(type, values))
+    if (kinds != {tuple} and kinds != {list}) or len(set(map(len, values))) != 1 or not values[0]:
         return None
     parts: list[bytes] = []
     for column in zip(*values, strict=True):
@@ -320,14 +322,14 @@ def _packed_tuples(values: list[Any]) -> bytes | None:
     return b"".join(parts)
 
 
-def _unpacked_tuples(data: memoryview, count: int, name: str) -> Sequence[Any]:
+def _unpacked_rows(data: memoryview, count: int, name: str) -> list[tuple[Any, ...]]:
     columns: list[list[Any]] = []
     at = 0
     while at < len(data):
         n_bytes = _SIZE.unpack_from(data, at)[0] if len(data) - at >= _SIZE.size else len(data)
         at += _SIZE.size
         if n_bytes > len(data) - at or count > n_bytes:
-            raise DamagedError(name, f"a column of {count} tuples is cut short")
+            raise DamagedError(name, f"a column of {count} rows is cut short")
         columns.append(unpack_plain_column(bytes(data[at : at + n_bytes]), count))
         at += n_bytes
     return list(zip(*columns, strict=True))
@@ -349,7 +351,9 @@ def _unpacked(form: int, data: memoryview, count: int, name: str) -> Sequence[An
         if form == _PLAIN:
             return unpack_plain_column(bytes(data), count)
         if form == _TUPLES:
-            return _unpacked_tuples(data, count, name)
+            return _unpacked_rows(data, count, name)
+        if form == _LISTS:
+            return list(map(list, _unpacked_rows(data, count, name)))
         if form == _GENERAL:
             # What was packed can be read: values are limited one by one, and their sum by the bytes.
             values, _ = unpack_column(data, 4 * len(data))

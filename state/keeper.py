@@ -63,6 +63,8 @@ class Keeper:
         self._keep = keep
         self._manifests: dict[int, Manifest] = {}
         self._unreadable: dict[int, DamagedError] = {}
+        self._undecided = ""
+        """The manifest of which it is not known whether it is durable."""
 
     @property
     def numbers(self) -> list[int]:
@@ -73,7 +75,7 @@ class Keeper:
         """Take the folder over, and read its manifests. Returns the first free number.
 
         OwnedError: it is another topology's. ForeignError: a manifest is of a newer aiostorm, or of another topology.
-        SaveError if the folder cannot be written.
+        SaveError if the folder cannot be written, StoreError if it cannot be read or is in use.
         """
         await self._check_topology()
         names = await self._store.names()
@@ -108,21 +110,38 @@ class Keeper:
         """Write the manifest of a snapshot whose blobs are durable, then remove garbage.
 
         OwnedError: another process has the folder. SaveError: if it is `undecided`, the snapshot may count: open the
-        store again, and load what is there. ValueError for a number that is not above all others.
+        store again with another keeper, and load what is there; this one commits nothing more. ValueError for a number
+        that is not above all others.
         """
         if manifest.topology != self._topology or manifest.number <= max([0, *self._manifests, *self._unreadable]):
             raise ValueError(f"{manifest.name} of {manifest.topology!r}: another topology, or a number that is used")
-        await self._check_owner()
-        try:
-            await self._store.write(manifest.name, pack_manifest(manifest))
-            await self._store.sync()
-        except StoreError as error:
-            raise SaveError(f"{self._topology}: {manifest.name} was not saved: {error}", undecided=True) from error
+        if self._undecided:
+            raise SaveError(f"{self._topology}: {self._undecided} may count: open the store again", undecided=True)
+        await self._write_manifest(manifest)
         self._manifests[manifest.number] = manifest
         try:
             await self._remove_garbage()
         except StoreError as error:
             _log.warning("%s: old snapshots were not removed: %s", self._topology, error)
+
+    async def _write_manifest(self, manifest: Manifest) -> None:
+        name, reached = manifest.name, False
+        try:
+            await self._check_owner()
+            reached = True
+            await self._store.write(name, pack_manifest(manifest))
+            await self._store.sync()
+        except StoreError as error:
+            undecided = reached and await self._may_be_there(name)
+            if undecided:
+                self._undecided = name
+            raise SaveError(f"{self._topology}: {name} was not saved: {error}", undecided=undecided) from error
+
+    async def _may_be_there(self, name: str) -> bool:
+        try:
+            return await self._store.read(name) is not None
+        except StoreError:
+            return True
 
     async def _write(self, what: str, name: str, data: bytes) -> None:
         try:

@@ -39,6 +39,7 @@ class DiskStore:
         self.disk = disk
         self.calls = 0
         self.crash_at = crash_at
+        self.broken = False
 
     async def read(self, name: str) -> bytes | None:
         self._step()
@@ -62,6 +63,7 @@ class DiskStore:
         if self.disk.failing_syncs:
             self.disk.failing_syncs -= 1
             self.disk.crash()
+            self.broken = True  # as stores do
             raise StoreError("a sync failed")
         self.disk.sync()
 
@@ -72,6 +74,8 @@ class DiskStore:
         self._step()
 
     def _step(self) -> None:
+        if self.broken:
+            raise StoreError("a sync failed before")
         self.calls += 1
         if self.calls >= self.crash_at:
             self.disk.crash()

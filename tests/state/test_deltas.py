@@ -253,14 +253,15 @@ def test_large_values_make_small_chunks() -> None:
     ],
 )
 def test_values_keep_their_types(value: Any) -> None:
-    state = State({"a": value, "b": 0})
-    made = restored(packed(Capture(state, "count", 1, full=True)))
-    assert made == state
-    assert type(made["a"]) is type(value)
+    for other in (0, copy.copy(value)):
+        state = State({"a": value, "b": other})
+        made = restored(packed(Capture(state, "count", 1, full=True)))
+        assert made == state
+        assert type(made["a"]) is type(value)
 
 
 def test_more_values_than_a_message_may_have() -> None:
-    state = State({number: [number] * 9 for number in range(30_000)})
+    state = State({number: [number] * (8 + number % 2) for number in range(30_000)})
     assert restored(packed(Capture(state, "count", 1, full=True))) == state
 
 

@@ -183,12 +183,31 @@ def test_a_full_disk_is_an_error_and_the_next_snapshot_succeeds() -> None:
 def test_after_a_failed_sync_of_a_manifest_it_is_undecided() -> None:
     async def main() -> None:
         disk = Disk(random.Random(0))
-        keeper = await opened(DiskStore(disk))
+        store = DiskStore(disk)
+        keeper = await opened(store)
         disk.failing_syncs = 1
         with pytest.raises(SaveError, match="m-1 was not saved: a sync failed") as raised:
             await keeper.commit(Manifest(1, "words", PLAN))
         assert raised.value.undecided
         assert not keeper.numbers
+        with pytest.raises(SaveError, match="m-1 may count: open the store again"):
+            await keeper.commit(Manifest(2, "words", PLAN))
+
+    virtually(main())
+
+
+def test_a_manifest_that_a_full_disk_refuses_does_not_count() -> None:
+    async def main() -> None:
+        disk = Disk(random.Random(0))
+        store = DiskStore(disk)
+        keeper = await opened(store)
+        disk.full = True
+        with pytest.raises(SaveError, match="m-1 was not saved: the disk is full") as raised:
+            await keeper.commit(Manifest(1, "words", PLAN))
+        assert not raised.value.undecided
+        disk.full = False
+        await keeper.commit(Manifest(2, "words", PLAN))
+        assert (await opened(store)).numbers == [2]
 
     virtually(main())
 
