@@ -293,7 +293,7 @@ class Outbox:
         self.packed = packed
         self._on_unblock = on_unblock
         self._on_block = on_block
-        self._unblocked = asyncio.Event()
+        self._unblocked: asyncio.Event | None = None  # made for the first caller that waits: most tasks need none
 
     def edge(self, *, never_waits: bool) -> Outlets:
         """The outlets for an edge of the graph."""
@@ -316,7 +316,8 @@ class Outbox:
         if self._freed:
             self._freed = False
             self._on_unblock()
-            self._unblocked.set()
+            if self._unblocked is not None:
+                self._unblocked.set()
 
     def stir(self) -> None:
         """Something was lost: the task must inform the ackers, whatever else waits."""
@@ -328,5 +329,7 @@ class Outbox:
     async def unblocked(self) -> None:
         """Wait until nothing waits that blocks."""
         while self.blocked:
+            if self._unblocked is None:
+                self._unblocked = asyncio.Event()
             self._unblocked.clear()
             await self._unblocked.wait()
