@@ -21,6 +21,7 @@ from aiostorm.spark.batch.spark_jobs import SparkJobs
 from aiostorm.spark.batch.way_factory import WayFactory
 from aiostorm.spark.batch.ways import FetchWay, cancel_quietly
 from aiostorm.spark.calls import SparkCalls
+from aiostorm.spark.connect import forget
 from aiostorm.spark.errors import SparkJobError, SparkLostError, SparkSourceError
 
 pytestmark = pytest.mark.sockets
@@ -250,3 +251,22 @@ async def test_jobs_that_are_cancelled_are_not_reported(calls: SparkCalls, caplo
     with caplog.at_level(logging.DEBUG, "aiostorm.spark"):
         await asyncio.to_thread(cancel_quietly, way(calls, lambda: None), session(stopped=False), "flights[1]")
     assert not caplog.records
+
+
+def test_a_lost_connect_client_is_closed_without_waiting_for_its_retried_calls() -> None:
+    """PySpark's `close` waits up to 10 s for them, and a client that is not closed calls its server at exit."""
+    channel = SimpleNamespace(is_open=True)
+
+    def close_channel() -> None:
+        channel.is_open = False
+
+    channel.close = close_channel
+    client = SimpleNamespace(_channel=channel, is_closed=False)
+
+    def close() -> None:
+        assert not channel.is_open, "it would wait"
+        client.is_closed = True
+
+    client.close = close
+    forget(SimpleNamespace(client=client))
+    assert client.is_closed
