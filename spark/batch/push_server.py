@@ -17,7 +17,15 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from ...transport import ConnectionLostError, Credentials, ProtocolError, Security, TlsFiles, new_token
+from ...transport import (
+    ConnectionLostError,
+    Credentials,
+    CredentialsError,
+    ProtocolError,
+    Security,
+    TlsFiles,
+    new_token,
+)
 from ..errors import SparkSourceError
 from ..executors.endpoints import Endpoint
 from ..executors.messages import ROLE_BATCH, Claim, Done, Offer, Rejected, Send
@@ -55,9 +63,12 @@ class PushServer:
         self._accepts = True
 
     async def open(self) -> PushLocation:
-        """Listen. Returns what executors need."""
-        authority = None if self._tls is None else await asyncio.to_thread(self._tls.authority)
-        await self._server.open()
+        """Listen. Returns what executors need. SparkSourceError if the address or a file cannot be used."""
+        try:
+            authority = None if self._tls is None else await asyncio.to_thread(self._tls.authority)
+            await self._server.open()
+        except (CredentialsError, OSError) as error:
+            raise SparkSourceError(f"executors cannot send partitions to {self._host}: {error}") from error
         port = self._server.address.rpartition(":")[2]
         return PushLocation(f"{self._host}:{port}", self._token.reveal(), authority)
 

@@ -18,6 +18,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .readers import End, Piece
@@ -38,42 +39,33 @@ REASON_WAIT_S: Final = 5.0
 """How long to wait for the job's error after a connection broke."""
 
 
+@dataclass(eq=False)
 class PushWay(Way):
-    """Partitions from executors. `job` runs the job (blocking; returns the partitions that ran), `cancel` cancels it.
+    """Partitions from executors. `job` runs the job (blocking; returns the partitions that ran).
 
     `certain`: a partition that was read to its end is complete.
     """
 
-    def __init__(
-        self,
-        machine: Partitions,
-        calls: SparkCalls,
-        capacity: Capacity,
-        server: PushServer,
-        job: Callable[[PushLocation], Sequence[int]],
-        cancel: Callable[[], None],
-        *,
-        schema: Any,
-        ahead: int,
-        certain: bool,
-    ) -> None:
-        self._machine = machine
-        self._calls = calls
-        self._capacity = capacity
-        self._server = server
-        self._job = job
-        self.cancel = cancel
-        self._schema = schema
-        self._ahead = ahead
-        self._certain = certain
-        self._unconfirmed: list[int] = []
-        self._running: asyncio.Future[Sequence[int]] | None = None
+    machine: Partitions
+    calls: SparkCalls
+    capacity: Capacity
+    server: PushServer
+    job: Callable[[PushLocation], Sequence[int]]
+    cancel_jobs: Callable[[], None]
+    schema: Any
+    ahead: int
+    certain: bool
+    _unconfirmed: list[int] = field(default_factory=list)
+    _running: asyncio.Future[Sequence[int]] | None = None
 
     def streams(self) -> Sequence[AsyncGenerator[Piece | End, None]]:
-        return (self._run_job(), *(self._pieces() for _ in range(self._ahead)))
+        return (self._run_job(), *(self._pieces() for _ in range(self.ahead)))
+
+    def cancel(self) -> None:
+        self.cancel_jobs()
 
     async def reason(self, error: Exception) -> Exception:
-        self._server.refuse()
+        self.server.refuse()
         if not is_cut_off(error) or self._running is None:
             return error
         await asyncio.wait((self._running,), timeout=REASON_WAIT_S)
@@ -81,49 +73,49 @@ class PushWay(Way):
         return job if isinstance(job, Exception) else error
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
     async def _run_job(self) -> AsyncGenerator[Piece | End, None]:
         """Run the job, and end the partitions that are complete only now."""
-        where = await self._server.open()
-        self._running = self._calls.begin(self._job, where)
+        where = await self.server.open()
+        self._running = self.calls.begin(self.job, where)
         try:
-            partitions = await self._calls.result(self._running)
+            partitions = await self.calls.result(self._running)
         except Exception as error:
-            if not self._machine.is_read:
+            if not self.machine.is_read:
                 raise
             log.debug("the job failed after all of its partitions were read: %r", error)
             return
         finally:
-            self._server.refuse()
-        self._machine.ran(partitions)
+            self.server.refuse()
+        self.machine.ran(partitions)
         for partition in self._unconfirmed:
             yield End(partition)
 
     async def _pieces(self) -> AsyncGenerator[Piece | End, None]:
         """Receive from one executor after another, until the job has ended."""
-        while (pushed := await self._server.accept()) is not None:
+        while (pushed := await self.server.accept()) is not None:
             try:
-                if self._machine.claim(pushed.partition):
+                if self.machine.claim(pushed.partition):
                     pushed.want()
                     async with aclosing(self._received(pushed)) as items:
                         async for item in items:
                             yield item
-                elif self._machine.is_claimed(pushed.partition):
+                elif self.machine.is_claimed(pushed.partition):
                     pushed.refuse_attempt()
             finally:
                 pushed.close()
 
     async def _received(self, pushed: PushedPartition) -> AsyncGenerator[Piece | End, None]:
         def is_acked(number: int) -> bool:
-            return self._machine.is_acked(pushed.partition, number)
+            return self.machine.is_acked(pushed.partition, number)
 
         more = True
         while more:
-            async with self._capacity.reserve(1):
-                item = await pushed.next(self._schema, is_acked)
+            async with self.capacity.reserve(1):
+                item = await pushed.next(self.schema, is_acked)
                 more = isinstance(item, Piece)
-                if more or pushed.is_whole or self._certain:
+                if more or pushed.is_whole or self.certain:
                     yield item
                 else:
                     self._unconfirmed.append(item.partition)

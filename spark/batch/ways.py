@@ -11,6 +11,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..connect import forget, is_connect
@@ -30,12 +31,11 @@ READ_AT_ONCE: Final = 4
 
 
 class Way(ABC):
-    """Reads the partitions of one task once. After an error it is of no use any more.
+    """Reads the partitions of one task once. After an error it is of no use any more."""
 
-    `cancel`: cancel the jobs in Spark, and start no more. Blocks. May be called twice.
-    """
-
-    cancel: Callable[[], None]
+    @abstractmethod
+    def cancel(self) -> None:
+        """Cancel the jobs in Spark, and start no more. Blocks. May be called twice."""
 
     @abstractmethod
     def streams(self) -> Sequence[AsyncGenerator[Piece | End, None]]:
@@ -50,41 +50,30 @@ class Way(ABC):
         """The streams have ended."""
 
 
+@dataclass(eq=False)
 class FetchWay(Way):
-    """Partitions through the driver. `begin` runs the job for some partitions (blocking); `cancel` cancels the jobs.
+    """Partitions through the driver. `begin` runs the job for some partitions (blocking).
 
     `ahead` jobs are run at a time, and one result after another is read: with `in_order` in the order of the
     partitions, else in the order in which the jobs have ended.
     """
 
-    def __init__(
-        self,
-        machine: Partitions,
-        calls: SparkCalls,
-        capacity: Capacity,
-        size: GroupSize,
-        begin: Callable[[list[int]], FetchedReader],
-        cancel: Callable[[], None],
-        *,
-        ahead: int,
-        in_order: bool,
-    ) -> None:
-        self._machine = machine
-        self._calls = calls
-        self._capacity = capacity
-        self._size = size
-        self._begin = begin
-        self._cancel_jobs = cancel
-        self._ahead = ahead
-        self._in_order = in_order
-        self._cancelled = False
+    machine: Partitions
+    calls: SparkCalls
+    capacity: Capacity
+    size: GroupSize
+    begin: Callable[[list[int]], FetchedReader]
+    cancel_jobs: Callable[[], None]
+    ahead: int
+    in_order: bool
+    _cancelled: bool = False
 
     def streams(self) -> Sequence[AsyncGenerator[Piece | End, None]]:
         return (self._pieces(),)
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._cancel_jobs()
+        self.cancel_jobs()
 
     async def close(self) -> None:
         """Nothing: the stream has closed its readers."""
@@ -99,30 +88,30 @@ class FetchWay(Way):
                 first = await self._first(opening)
                 reader, more = first.result(), True
                 while more:
-                    async with self._capacity.reserve(READ_AT_ONCE) as most:
-                        items, more = await self._calls.run(reader.read, most)
+                    async with self.capacity.reserve(READ_AT_ONCE) as most:
+                        items, more = await self.calls.run(reader.read, most)
                         for item in items:
                             yield item
                     self._begin_jobs(opening)
                 opening.remove(first)
-                self._size.record(len(reader.partitions), reader.size_bytes)
+                self.size.record(len(reader.partitions), reader.size_bytes)
         finally:
             for left in opening:
                 left.add_done_callback(close_opened)
 
     def _begin_jobs(self, opening: list[asyncio.Future[FetchedReader]]) -> None:
-        while len(opening) < self._ahead and (group := self._machine.claim_next(self._size.partitions)):
-            opening.append(self._calls.begin(self._open, group))
+        while len(opening) < self.ahead and (group := self.machine.claim_next(self.size.partitions)):
+            opening.append(self.calls.begin(self._open, group))
 
     async def _first(self, opening: list[asyncio.Future[FetchedReader]]) -> asyncio.Future[FetchedReader]:
         """The next reader to read."""
-        await asyncio.wait(opening[:1] if self._in_order else opening, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(opening[:1] if self.in_order else opening, return_when=asyncio.FIRST_COMPLETED)
         return next(one for one in opening if one.done())
 
     def _open(self, group: list[int]) -> FetchedReader:
         if self._cancelled:  # no new job after those that were cancelled
             raise EOFError("no more jobs are started")
-        return self._begin(group)
+        return self.begin(group)
 
 
 def close_opened(opening: asyncio.Future[Any]) -> None:

@@ -339,3 +339,10 @@ async def test_executors_send_over_tls_without_certificates(calls: SparkCalls, t
     assert len(refused) == 3
     assert "certificate verify failed" in refused[1]
     assert "token" in refused[2]
+
+
+async def test_a_receiver_whose_files_cannot_be_used_is_an_error_of_the_user(tmp_path: Path) -> None:
+    server = PushServer("test", "127.0.0.1", TlsFiles(*3 * [str(tmp_path / "missing")]))
+    with pytest.raises(SparkSourceError, match=r"executors cannot send partitions to 127\.0\.0\.1: .*missing"):
+        await server.open()
+    await server.close()
