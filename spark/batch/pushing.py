@@ -53,7 +53,7 @@ class PushSecurity(Security):
         return context
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots the cloudpickle of PySpark 3.5 loses the values
 class PushLocation:
     """Where an executor sends its partition. Plain values, since executors get it."""
 

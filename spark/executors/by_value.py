@@ -2,7 +2,7 @@
 
 Executors import none of our modules then: functions and classes of these modules carry the code that they use. The
 executors of `format("aiostorm")` get objects of other modules (its options, a ServerLocation), which they import by
-name.
+name. `fields` and `replace` of dataclasses do not work there: they compare objects that are copied.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from ...runtime import SystemRng
@@ -195,7 +195,7 @@ class ChunkWriter:
             while len(self._open) >= self._ahead:
                 self._pump(None)
             self._seq += 1
-            numbered = replace(offer, seq=self._seq)
+            numbered = Offer(self._seq, offer.stream, offer.batch, offer.chunk, offer.rows, offer.digest, offer.size)
             self._open[self._seq] = _OpenOffer(numbered, data)
             self._pump(0)
         while self._open:
