@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from ..transport import UnreadableError
@@ -289,7 +289,7 @@ class _Packing:
         except UnsendableError as error:
             at = error.offset or 0
             reason = f"at {error.path}: {error.reason}" if error.path else error.reason
-            raise UnsavableError(self._component, self._task, keys[at], type(values[at]), reason) from error
+            raise UnsavableError(self._component, self._task, keys[at], values[at], reason) from error
 
     def _check_keys(self, keys: list[Any]) -> None:
         kinds = set(map(type, keys))
@@ -300,12 +300,12 @@ class _Packing:
         for key in keys:
             if not _equals_itself(key):
                 reason = "it contains NaN, which is not equal to itself: a restored state would not find the key"
-                raise UnsavableError(self._component, self._task, key, type(key), reason)
+                raise UnsavableError(self._component, self._task, key, key, reason)
 
 
 def _equals_itself(key: Any) -> bool:
     if isinstance(key, tuple | frozenset):
-        return all(map(_equals_itself, key))
+        return all(map(_equals_itself, cast("Iterable[Any]", key)))
     return bool(key == key)
 
 

@@ -12,13 +12,16 @@ class StateError(AiostormError):
 
 
 class UnsavableError(StateError):
-    """A key or value that cannot be saved. `component`, `task` and `key` say where it is; `kind` is its type."""
+    """A key or value that cannot be saved. `component`, `task` and `key` say where it is; `kind` is its type.
 
-    def __init__(self, component: str, task: int, key: object, kind: type, reason: str) -> None:
+    `culprit`: the key or value.
+    """
+
+    def __init__(self, component: str, task: int, key: object, culprit: object, reason: str) -> None:
         self.component = component
         self.task = task
         self.key = key
-        self.kind = kind
+        self.kind = kind = type(culprit)
         super().__init__(
             f"component {component!r}, task {task}: the state of key {key!r:.200} cannot be saved "
             f"({kind.__module__}.{kind.__qualname__}): {reason}"

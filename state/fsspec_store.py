@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, Final, ParamSpec, TypeVar
@@ -156,7 +156,7 @@ class _Files:
         return sorted(name for name in names if name.startswith(prefix))
 
     @contextlib.contextmanager
-    def _working(self, what: str) -> Iterator[None]:
+    def _working(self, what: str) -> Generator[None, None, None]:
         try:
             yield
         except StoreError:

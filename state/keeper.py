@@ -157,7 +157,7 @@ class Keeper:
         if len(kept) != len(self._manifests):
             await self._store.sync()  # a manifest must not come back without its blobs
             self._manifests = kept
-        needed = frozenset().union(*(found.blob_names for found in kept.values()))
+        needed = {name for found in kept.values() for name in found.blob_names}
         for name in await self._store.names("t"):
             blob = BlobName.parse(name)
             if blob is not None and blob.number < newest[0] and name not in needed:
@@ -185,11 +185,11 @@ class Keeper:
         if data is None:
             return None
         try:
-            found = unpack_framed(_MAGIC, _FORMAT, OWNER, data)
+            found: dict[str, Any] = unpack_framed(_MAGIC, _FORMAT, OWNER, data)
         except DamagedError as error:  # the manifests name the topology, too
             _log.warning("%s: %s", self._topology, error)
             return None
-        return found if isinstance(found, dict) else {}
+        return found
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -265,6 +265,9 @@ async def save_task(
     full = all(capture.full for capture in captures)
     if not full and any(capture.full for capture in captures):
         raise ValueError(f"task {task}: full captures and deltas in one snapshot")
+    sizes = {**dict.fromkeys(singles, 1), **{capture.section: capture.size for capture in captures}}
+    if len(sizes) != len(singles) + len(captures):
+        raise ValueError(f"task {task}: two states in one section")
     writer = BlobWriter(task, number, full=full)
     refs: list[BlobRef] = []
     rows, loop_s, began_s = 0, 0.0, clock.stopwatch()
@@ -281,7 +284,6 @@ async def save_task(
     if (blob := writer.finish()) is not None:
         refs.append(blob.ref)
         await keeper.write(blob)
-    sizes = {**dict.fromkeys(singles, 1), **{capture.section: capture.size for capture in captures}}
     return SavedTask(tuple(refs), sizes, rows, full, loop_s)
 
 

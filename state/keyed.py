@@ -18,7 +18,7 @@ count).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ..topology import Fields
 from ..transport.codec import UnsendableError, pack_value, unpack_value
@@ -148,9 +148,10 @@ class KeyedState:
         """The values of a key's fields: what the grouping hashes."""
         if len(self.fields) == 1:
             return (key,)
-        if type(key) is not tuple or len(key) != len(self.fields):
+        row = cast("tuple[Any, ...]", key)
+        if type(row) is not tuple or len(row) != len(self.fields):
             raise StateError(f"a key of {self.fields} is a tuple of {len(self.fields)} values, not {key!r:.200}")
-        return key
+        return row
 
     def __repr__(self) -> str:
         return f"KeyedState(key={self.fields.names!r}, version={self.version})"

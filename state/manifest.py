@@ -59,7 +59,7 @@ class TaskBlobs:
 
     task: int
     blobs: tuple[BlobRef, ...]
-    sizes: Mapping[int, int] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
         names = [BlobName.parse(blob.name) for blob in self.blobs]
@@ -94,8 +94,8 @@ class Manifest:
     topology: str
     plan: tuple[ComponentPlan, ...]
     tasks: tuple[TaskBlobs, ...] = ()
-    offsets: Mapping[int, bytes] = field(default_factory=dict)
-    handles: Mapping[int, bytes] = field(default_factory=dict)
+    offsets: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
+    handles: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
     watermarks: tuple[Watermark, ...] = ()
     savepoint: bool = False
     taken_s: float = 0.0

@@ -134,6 +134,8 @@ def test_sections_of_a_task_are_loaded_apart() -> None:
         mixed = [Capture(state, "c", 2, full=True), Capture(windows, "c", 2, full=False, section=1)]
         with pytest.raises(ValueError, match="task 2: full captures and deltas"):
             await save_task(keeper, 2, 3, mixed, LoopClock())
+        with pytest.raises(ValueError, match="task 2: two states in one section"):
+            await save_task(keeper, 2, 3, mixed[:1], LoopClock(), {0: pack_single(1, "c", 2, 0)})
 
     virtually(main())
 
