@@ -13,8 +13,9 @@ from .building import Late, LatePolicy, buffered_windows, count_windows, time_wi
 from .combined import Combined
 from .count_windows import CountWindows
 from .distinct import Distinct
+from .dumps import apply_delta
 from .early import Each, EarlyWindows, Every
-from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError
+from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError, WindowStateError
 from .firing import readable_row
 from .generators import ByFunction, Generator, Periodic, Punctuated
 from .joins.bolt import JoinBolt
@@ -23,6 +24,7 @@ from .joins.hash import HashJoin, JoinKind
 from .kept_rows import WindowRows
 from .machine import BufferedMachine, IncrementalMachine, Machine
 from .mixed_windows import MsEachRows, RowsEachMs
+from .packable import check_packable
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
 from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
@@ -106,10 +108,13 @@ __all__ = [
     "WindowKeyError",
     "WindowLimitError",
     "WindowRows",
+    "WindowStateError",
     "WindowedBolt",
     "all_ms",
+    "apply_delta",
     "bounds_ms",
     "buffered_windows",
+    "check_packable",
     "column",
     "count_windows",
     "key_names",

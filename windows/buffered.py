@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
@@ -31,7 +31,16 @@ from typing import TYPE_CHECKING, Final
 from .assigners import Counts, Sliding, whole
 from .dumps import check, picked, whole_number
 from .firing import FiringWithRows
-from .kept_rows import MAX_ROWS, KeptRows, NumberedRow, WindowRows, row_limit_error
+from .kept_rows import (
+    MAX_ROWS,
+    KeptRows,
+    NumberedRow,
+    WindowRows,
+    pack_window,
+    row_limit_error,
+    unchanged,
+    unpack_window,
+)
 from .watermarks import END_MS
 from .window import AddResult, Window, in_order, new_key
 
@@ -41,6 +50,13 @@ if TYPE_CHECKING:
 
 SLICES: Final = "slices"
 """The table of a dump that has them: (number of the slice, key) → rows. The others: end → keys to process then."""
+
+
+ROWS: Final = "rows"
+"""The table of a dump of windows by count that has the rows: key → (how many have arrived, those that are kept)."""
+
+REMEMBERED: Final = "remembered"
+"""The table of a dump of windows by count: key → how many rows are kept only as expired; the oldest window first."""
 
 
 class _Slice:
@@ -223,6 +239,9 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         self._remembered: dict[RowKey, int] = {}  # key → number of rows kept only as expired; the oldest window first
         self._ready: deque[WindowRows] = deque()
         self._released: list[Row] = []
+        self._loaded: dict[RowKey, int] = {}  # key → how many of its rows were loaded: they are not released
+        self._pack_row: Callable[[Row], Value] = unchanged
+        self._unpack_row: Callable[[Value], Row] = unchanged
 
     def add(self, keys: Sequence[RowKey], values: Sequence[Row]) -> AddResult:
         """Add rows with their keys. Returns which rows failed; no row is late."""
@@ -242,7 +261,11 @@ class BufferedCounts(FiringWithRows[WindowRows]):
             if missing:
                 self._fire(key, count, buffer, count + missing)
             kept = min(len(buffer), self._size - (missing or self._slide))
-            self._released.extend(islice(buffer, len(buffer) - kept, None))
+            self._release(key, islice(buffer, len(buffer) - kept, None), count - kept)
+        if self._changes is not None:
+            self._changes.drop(ROWS)
+            self._changes.drop(REMEMBERED)
+        self._loaded.clear()
         self._of_key.clear()
         self._remembered.clear()
         self.rows = 0
@@ -258,9 +281,13 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         return _drain(self._ready)
 
     def released(self) -> list[Row]:
-        """Rows whose last window has fired since the last call."""
+        """Rows whose last window has fired since the last call, without rows that were loaded: they are done."""
         released, self._released = self._released, []
         return released
+
+    def convert_rows(self, pack: Callable[[Row], Value], unpack: Callable[[Value], Row]) -> None:
+        """Rows are dumped as what `pack` makes of them, and loaded by `unpack`. Without it: as they are."""
+        self._pack_row, self._unpack_row = pack, unpack
 
     def _put(self, key: RowKey, row: Row) -> None:
         if self.rows >= self._max_rows:
@@ -271,10 +298,14 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         buffer.append(row)
         self.rows += 1
         self._of_key[key] = count + 1, buffer
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         if (count + 1) % self._slide == 0:
             self._fire(key, count + 1, buffer, count + 1)
             remembered = max(0, len(buffer) + self._slide - self._size)
-            self._released.extend(islice(buffer, remembered))
+            self._release(key, islice(buffer, remembered), count + 1 - len(buffer))
+            if self._changes is not None:
+                self._changes.changed(REMEMBERED, key)
             self._remembered.pop(key, None)
             if remembered:
                 self._remembered[key] = remembered
@@ -290,6 +321,48 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         self.rows -= remembered
         if not buffer:
             del self._of_key[key]
+            self._loaded.pop(key, None)
+        if self._changes is not None:
+            self._changes.changed(REMEMBERED, key)
+            self._changes.changed(ROWS, key)
+
+    def _release(self, key: RowKey, rows: Iterable[Row], first: int) -> None:
+        """Report rows that were in their last window. `first`: the number of the first of them."""
+        self._released.extend(islice(rows, max(0, self._loaded.get(key, 0) - first), None))
+
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {"windows": f"Counts(size={self._size}, slide={self._slide})"}
+
+    def _state(self) -> dict[str, Value]:
+        return {"ready": [pack_window(result, self._pack_row) for result in self._ready]}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        check(isinstance(state["ready"], list), "its results are no list")
+        self._ready.extend(unpack_window(result, self._unpack_row) for result in state["ready"])
+        check(self._remembered.keys() <= self._of_key.keys(), "keys without rows have expired rows")
+
+    def _tables(self) -> Iterable[TableName]:
+        return (ROWS, REMEMBERED)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        if name == REMEMBERED:
+            return [dict(picked(self._remembered, keys))]
+        return [{key: (count, list(map(self._pack_row, rows))) for key, (count, rows) in picked(self._of_key, keys)}]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        (column,) = columns
+        check(name in (ROWS, REMEMBERED), f"a table {name!r:.100} of buffered windows by count")
+        if name == REMEMBERED:
+            for key, count in column.items():
+                self._remembered[key] = whole_number(count, "the number of expired rows")
+            return
+        for key, (count, packed) in column.items():
+            rows = deque(map(self._unpack_row, packed))
+            check(0 < len(rows) <= whole_number(count, "the number of rows"), f"the rows of key {key!r:.100}")
+            self._of_key[key] = count, rows
+            self._loaded[key] = count
+            self.rows += len(rows)
 
     def _fire(self, key: RowKey, count: int, buffer: deque[Row], end: int) -> None:
         """Fire the window that ends at `end`. `count`: how many rows have arrived."""

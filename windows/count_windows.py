@@ -16,23 +16,35 @@ From: JStorm, SlidingCountWindows and CountTrigger.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from .aggregate_runner import AggregateRunner
 from .assigners import Counts, Sliding, whole
+from .dumps import check, picked, whole_number
 from .firing import FiringWithRows
 from .plain_windows import refuse_too_many
 from .shared_windows import SharedWindows
+from .state_codec import window_of
 from .time_windows import MAX_STATES, state_limit_error
 from .values import RowKey, State, Value
 from .window import AddResult, Fired, Window, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
+    from .dumps import Columns, TableName
 
 MANY: Final = 8
 """More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""
+
+OPEN: Final = "open"
+"""The table of a dump that has the keys with open windows: (number of rows, start → states)."""
+
+IDLE: Final = "idle"
+"""The table of a dump that has the other keys: number of rows. The key that has rested longest is the first."""
+
+SHARING: Final = "sharing"
+"""The table of a dump that has the keys whose windows share slices: (number of rows, the dump of their windows)."""
 
 _Open = list[tuple[Window, list[State]]]
 """The open windows of a key with their states, the oldest first."""
@@ -77,6 +89,9 @@ class CountWindows(FiringWithRows[Fired]):
     def forget(self, key: RowKey) -> None:
         """Forget a key that has no more rows: its windows do not fire."""
         self._idle.pop(key, None)
+        if self._changes is not None:
+            for table in (OPEN, IDLE, SHARING):
+                self._changes.changed(table, key)
         if key in self._open:
             self.states -= len(self._open.pop(key)[1])
         elif key in self._sharing:
@@ -99,6 +114,9 @@ class CountWindows(FiringWithRows[Fired]):
             window, after = following.pop(0)
             self._ready.append(self._runner.fired_one(window, key, after))
             self.states -= 1
+        if self._changes is not None:
+            self._changes.changed(OPEN, key)
+            self._changes.changed(IDLE, key)
         if following:
             self._open[key] = number, following
             self._idle.pop(key, None)
@@ -110,7 +128,10 @@ class CountWindows(FiringWithRows[Fired]):
         self._idle.pop(key, None)
         self._idle[key] = number
         if len(self._idle) > self._max_states:
-            del self._idle[next(iter(self._idle))]
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            if self._changes is not None:
+                self._changes.changed(IDLE, oldest)
 
     def _put_shared(self, key: RowKey, value: Value) -> None:
         number, windows = self._sharing.get(key) or (0, self._new_shared())
@@ -122,6 +143,61 @@ class CountWindows(FiringWithRows[Fired]):
         self._ready.extend(windows.advance(number + 1))
         self.states += windows.states - before
         self._sharing[key] = number + 1, windows
+        if self._changes is not None:
+            self._changes.changed(SHARING, key)
+
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {
+            "windows": f"Counts(size={self._size}, slide={self._slide})",
+            "aggregates": self._runner.codec().titles,
+        }
+
+    def _state(self) -> dict[str, Value]:
+        return {"ready": list(map(self._runner.codec().pack_fired, self._ready))}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        check(isinstance(state["ready"], list), "its results are no list")
+        self._ready.extend(map(self._runner.codec().unpack_fired, state["ready"]))
+
+    def _tables(self) -> Iterable[TableName]:
+        return (OPEN, IDLE, SHARING)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        codec = self._runner.codec()
+        if name == IDLE:
+            return [dict(picked(self._idle, keys))]
+        if name == SHARING:
+            return [{key: (number, windows.dump()) for key, (number, windows) in picked(self._sharing, keys)}]
+        return [
+            {
+                key: (number, {window.start: codec.pack(states, key) for window, states in windows})
+                for key, (number, windows) in picked(self._open, keys)
+            }
+        ]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        (column,) = columns
+        check(name in (OPEN, IDLE, SHARING), f"a table {name!r:.100} of count windows")
+        if name == IDLE:
+            for key, number in column.items():
+                self._idle[key] = whole_number(number, "the number of rows of a key")
+            return
+        for key, (number, kept) in column.items():
+            count = whole_number(number, "the number of rows of a key")
+            if name == SHARING:
+                windows = self._new_shared()
+                windows.load(kept)
+                self._sharing[key] = count, windows
+                self.states += windows.states
+            else:
+                self._open[key] = count, self._unpacked(kept, key)
+                self.states += len(kept)
+
+    def _unpacked(self, kept: Value, key: RowKey) -> _Open:
+        codec = self._runner.codec()
+        check(bool(kept), f"key {key!r:.100} has no window")
+        return [(window_of(start, start + self._size), codec.unpack(states, key)) for start, states in kept.items()]
 
     def _new_shared(self) -> SharedWindows:
         windows = SharedWindows(Sliding(self._size, self._slide), self._aggregate)

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import WindowStateError
+from .values import is_mapping
 
 if TYPE_CHECKING:
     from .values import RowKey, Value
@@ -282,7 +283,7 @@ def _checked(dump: Dump, expected: Mapping[str, Value]) -> tuple[dict[str, Value
             f"{expected['version']}"
         )
     if head["kind"] != expected["kind"]:
-        raise WindowStateError(f"it is a dump of {head['kind']!r:.100}, and these windows are {expected['kind']}")
+        raise WindowStateError(f"it is a dump of {head['kind']!r:.100}, not of {expected['kind']}")
     if head["settings"] != expected["settings"]:
         raise WindowStateError(
             f"it is a dump of windows with other settings: {_differences(head['settings'], expected['settings'])}"
@@ -293,7 +294,7 @@ def _checked(dump: Dump, expected: Mapping[str, Value]) -> tuple[dict[str, Value
 
 
 def _differences(found: Value, expected: Mapping[str, Value]) -> str:
-    if not isinstance(found, dict):
+    if not is_mapping(found):
         return repr(found)[:200]
     return (
         "; ".join(

@@ -14,18 +14,21 @@ From: Flink, ContinuousEventTimeTrigger and CountTrigger; Beam, early firings of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import duration, whole
+from .dumps import WRONG, Dumped, check, damaged, picked
 from .ready_made import Count
 from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
 
 if TYPE_CHECKING:
+    from .dumps import Columns, Dump, TableName
     from .plain_windows import PlainWindows
     from .rows import ReadRows
     from .session_windows import SessionWindows
@@ -54,6 +57,16 @@ class Each:
         whole(self.rows, "early=Each(rows)")
 
 
+SHOWN: Final = "shown"
+"""The table of a dump that has the early results: key → start of a window → its rows then."""
+
+CHANGED: Final = "changed"
+"""The table of a dump that has the keys with new rows."""
+
+DUE: Final = "due"
+"""The table of a dump that has the keys whose early results are due."""
+
+
 class Counted(Aggregate):
     """An aggregate, and after its parts the number of rows; the result is the aggregate's."""
 
@@ -74,6 +87,10 @@ class Counted(Aggregate):
     def parts(self) -> tuple[Aggregate, ...]:
         return self._parts
 
+    @property
+    def gives_states(self) -> bool:
+        return self._aggregate.gives_states
+
     def together(self, results: Sequence[Result]) -> Result:
         return self._aggregate.together(results[:-1])
 
@@ -81,7 +98,7 @@ class Counted(Aggregate):
         return self._aggregate.together_batch(results[:-1])
 
 
-class EarlyWindows:
+class EarlyWindows(Dumped):
     """Windows by time with early results. `machine` has a `Counted` aggregate; the other methods are the machine's."""
 
     def __init__(self, machine: PlainWindows | SessionWindows, aggregate: Counted, early: Every | Each) -> None:
@@ -93,6 +110,8 @@ class EarlyWindows:
         self._changed_keys: dict[RowKey, None] = {}  # keys with new rows
         self._next_ms: int | None = None
         self._shown: dict[RowKey, dict[int, int]] = {}  # key → start of a window → rows at its last result
+        self._due_keys: deque[RowKey] = deque()  # keys whose results were not all taken
+        self._overdue = False  # some of these keys were loaded
 
     @property
     def states(self) -> int:
@@ -142,8 +161,10 @@ class EarlyWindows:
                 yield self._add_one(place, *row)
             return
         added = self.machine.add(keys, timestamps, values)
-        failed = {place for place, _ in added.failed}
-        kept = keys if not failed else [key for place, key in enumerate(keys) if place not in failed]
+        left_out = {*added.late, *(place for place, _ in added.failed)}
+        kept = keys if not left_out else [key for place, key in enumerate(keys) if place not in left_out]
+        if self._changes is not None:
+            self._changes.changed_all(CHANGED, [key for key in kept if key not in self._changed_keys])
         self._changed_keys.update(dict.fromkeys(kept))
         yield added
 
@@ -153,10 +174,12 @@ class EarlyWindows:
     @property
     def needs_timer(self) -> bool:
         """Whether there are new rows, and `next_ms` has not been called since."""
-        return self._every_ms is not None and self._next_ms is None and bool(self._changed_keys)
+        return self._overdue or (self._every_ms is not None and self._next_ms is None and bool(self._changed_keys))
 
     def next_ms(self, now_ms: int) -> int | None:
         """When `show` has results to emit; None: there are no new rows."""
+        if self._overdue:
+            return now_ms
         if self._every_ms is None or not self._changed_keys:
             return None
         if self._next_ms is None:
@@ -165,10 +188,68 @@ class EarlyWindows:
 
     def show(self, now_ms: int) -> Iterator[Fired] | None:
         """The early results that are due; None: it is too early. No row may be added while they are iterated."""
+        if self._overdue:
+            self._overdue = False
+            return self._early_results()
         if self._next_ms is None or now_ms < self._next_ms:
             return None
-        changed, self._changed_keys, self._next_ms = self._changed_keys, {}, None
-        return self._early_results(changed)
+        self._due_keys.extend(self._changed_keys)
+        self._changed_keys, self._next_ms = {}, None
+        if self._changes is not None:
+            self._changes.drop(CHANGED)
+            self._changes.drop(DUE)
+            self._changes.changed_all(DUE, self._due_keys)
+        return self._early_results()
+
+    def dump(self, number: int | None = None, since: int | None = None) -> Dump:
+        dump, machine = super().dump(number, since), self.machine.dump(number, since)
+        dump["head"]["machine"] = machine["head"]
+        dump["tables"].update(machine["tables"])
+        if since is not None:
+            dump["removed"].update(machine["removed"])
+            dump["dropped"].extend(machine["dropped"])
+        return dump
+
+    def load(self, dump: Dump) -> None:
+        try:
+            tables = dict(dump["tables"])
+            own = {name: tables.pop(name) for name in (SHOWN, CHANGED, DUE) if name in tables}
+            super().load({**dump, "tables": own})
+            head = {**dump["head"]["machine"], "since": None}
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+        self.machine.load({"head": head, "tables": tables})
+
+    @property
+    def _settings(self) -> dict[str, Value]:
+        return {"each": self._each, "every_ms": self._every_ms}
+
+    def _state(self) -> dict[str, Value]:
+        return {"ready": list(map(self._runner.codec().pack_fired, self.ready))}
+
+    def _load_state(self, state: dict[str, Value]) -> None:
+        self.ready.extend(map(self._runner.codec().unpack_fired, state["ready"]))
+
+    def _tables(self) -> Iterable[TableName]:
+        return (SHOWN, CHANGED, DUE)
+
+    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+        if name == SHOWN:
+            return [{key: dict(shown) for key, shown in picked(self._shown, keys)}]
+        table = self._changed_keys if name == CHANGED else dict.fromkeys(self._due_keys)
+        return [dict(picked(table, keys))]
+
+    def _load_table(self, name: TableName, columns: Columns) -> None:
+        (column,) = columns
+        if name == CHANGED:
+            self._changed_keys.update(dict.fromkeys(column))
+        elif name == DUE:
+            self._due_keys.extend(column)
+            self._overdue = bool(column)
+        else:
+            for key, shown in column.items():
+                check(isinstance(shown, dict), f"the early results of key {key!r:.100}")
+                self._shown[key] = shown
 
     def _without_shown(self, due: Iterator[Fired]) -> Iterator[Fired]:
         for fired in due:
@@ -178,20 +259,31 @@ class EarlyWindows:
                     del shown[start]
                 if not shown:
                     del self._shown[fired.key]
+                self._has_shown(fired.key)
             yield fired
 
-    def _early_results(self, keys: dict[RowKey, None]) -> Iterator[Fired]:
-        for key in keys:
-            shown: dict[int, int] = {}
-            before = self._shown.get(key, {})
-            for window, states in self.machine.open_of(key):
-                shown[window.start] = states[-1]
-                if before.get(window.start) != states[-1]:
+    def _early_results(self) -> Iterator[Fired]:
+        while self._due_keys:
+            key = self._due_keys[0]
+            shown = self._shown.setdefault(key, {})
+            found = list(self.machine.open_of(key))
+            for start in shown.keys() - {window.start for window, _ in found}:
+                del shown[start]
+            for window, states in found:
+                if shown.get(window.start) != states[-1]:
+                    shown[window.start] = states[-1]  # before it is taken: a dump in between does not repeat it
+                    self._has_shown(key)
                     yield self._early(window, key, states)
-            if shown:
-                self._shown[key] = shown
-            else:
-                self._shown.pop(key, None)
+            if not shown:
+                del self._shown[key]
+            self._due_keys.popleft()
+            if self._changes is not None:
+                self._changes.changed(DUE, key)
+                self._changes.changed(SHOWN, key)
+
+    def _has_shown(self, key: RowKey) -> None:
+        if self._changes is not None:
+            self._changes.changed(SHOWN, key)
 
     def _add_one(self, place: int, key: RowKey, timestamp: object, value: Value) -> AddResult:
         try:

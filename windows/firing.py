@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -127,7 +127,7 @@ class Firing(Dumped, Generic[R]):
         self._ready.extend(map(self._unpack_result, state["ready"]))
 
 
-class FiringWithRows(ABC, Generic[R]):
+class FiringWithRows(Dumped, Generic[R]):
     """Base class of windows by count, which fire with their rows: time changes nothing."""
 
     watermark: None = None

@@ -73,10 +73,10 @@ class KeptRows(Firing[WindowRows]):
         self._max_rows = whole(max_rows, "max_rows")
         self._released: list[Row] = []
         self._description = repr(assigner)
-        self._arrivals = 0
+        self._arrivals: int = 0
         self._loaded_until = 0  # rows that arrived up to this one were loaded
-        self._pack_row: Callable[[Row], Value] = _unchanged
-        self._unpack_row: Callable[[Value], Row] = _unchanged
+        self._pack_row: Callable[[Row], Value] = unchanged
+        self._unpack_row: Callable[[Value], Row] = unchanged
 
     def add(self, keys: Sequence[RowKey], timestamps: Sequence[object], values: Sequence[Row]) -> AddResult:
         """Add rows: key, time (milliseconds since 1970) and the row itself. Returns which were late or failed."""
@@ -107,13 +107,10 @@ class KeptRows(Firing[WindowRows]):
         self._arrivals = self._loaded_until = whole_number(state["arrivals"], "the number of rows")
 
     def _pack_result(self, result: WindowRows) -> Value:
-        rows = [list(map(self._pack_row, rows)) for rows in (result.rows, result.new, result.expired)]
-        return result.window.start, result.window.end, result.key, *rows
+        return pack_window(result, self._pack_row)
 
     def _unpack_result(self, packed: Value) -> WindowRows:
-        start, end, key, *rows = packed
-        all_rows, new, expired = (tuple(map(self._unpack_row, some)) for some in rows)
-        return WindowRows(window_of(start, end), key, all_rows, new, expired)
+        return unpack_window(packed, self._unpack_row)
 
     def _pack_numbered(self, rows: Sequence[NumberedRow], _: RowKey = None) -> list[Value]:
         pack = self._pack_row
@@ -149,8 +146,22 @@ class KeptRows(Firing[WindowRows]):
             yield []
 
 
-def _unchanged(row: Row) -> Row:
+def unchanged(row: Row) -> Row:
+    """The row itself: how rows are dumped and loaded if they are not converted."""
     return row
+
+
+def pack_window(result: WindowRows, pack: Callable[[Row], Value]) -> Value:
+    """A window that has fired and was not taken yet, for a dump."""
+    rows = [list(map(pack, rows)) for rows in (result.rows, result.new, result.expired)]
+    return result.window.start, result.window.end, result.key, *rows
+
+
+def unpack_window(packed: Value, unpack: Callable[[Value], Row]) -> WindowRows:
+    """The reverse of pack_window."""
+    start, end, key, *rows = packed
+    all_rows, new, expired = (tuple(map(unpack, some)) for some in rows)
+    return WindowRows(window_of(start, end), key, all_rows, new, expired)
 
 
 def row_limit_error(max_rows: int) -> WindowLimitError:

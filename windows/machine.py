@@ -16,9 +16,10 @@ from .kept_rows import WindowRows
 from .window import AddResult, Fired, Window
 
 if TYPE_CHECKING:
+    from .dumps import Dump
     from .early import EarlyWindows
     from .rows import ReadRows
-    from .values import Row
+    from .values import Row, Value
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -50,6 +51,14 @@ class Machine(Protocol[R_co]):
 
     def windows_of(self, timestamp: object) -> list[Window]:
         """The windows of a single row with this time, whether they have fired or not."""
+        ...
+
+    def dump(self, number: int | None = None, since: int | None = None) -> Dump:
+        """The state, or with `since` what has changed since the dump of that number (dumps.py)."""
+        ...
+
+    def load(self, dump: Dump) -> None:
+        """Load a full dump into this machine, which is new. WindowStateError if it does not fit."""
         ...
 
 
@@ -84,5 +93,9 @@ class BufferedMachine(Machine[WindowRows], Protocol):
         ...
 
     def released(self) -> list[Row]:
-        """Rows whose last window has fired since the last call."""
+        """Rows whose last window has fired since the last call, without rows that were loaded: they are done."""
+        ...
+
+    def convert_rows(self, pack: Callable[[Row], Value], unpack: Callable[[Value], Row]) -> None:
+        """Rows are dumped as what `pack` makes of them, and loaded by `unpack`. Without it: as they are."""
         ...

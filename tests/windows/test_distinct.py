@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from aiostorm.transport.codec import pack_value, unpack_value
 from aiostorm.windows import Distinct, Session, Sliding, Tumbling, WindowError, time_windows
 
 pytest.importorskip("datasketches")
@@ -36,3 +37,14 @@ def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(WindowError, match=r"aiostorm\[sketches\]"):
         Distinct()
+
+
+def test_a_sketch_is_dumped_and_loaded() -> None:
+    windows, loaded = (time_windows(Sliding(100, 10), Distinct()) for _ in range(2))
+    for number in range(5_000):
+        if number in (3, 40, 4_000):
+            loaded_before, loaded = loaded, time_windows(Sliding(100, 10), Distinct())
+            loaded.load(unpack_value(pack_value(loaded_before.dump())))
+        for one in (windows, loaded):
+            one.add(["k"], [number // 100], [number])
+    assert list(loaded.advance(10_000)) == list(windows.advance(10_000))

@@ -177,3 +177,11 @@ def test_the_last_results_are_those_without_early_ones(
                 assert Counter(result).most_common(1)[0][1] == 1, (key, start)
     assert rows_of(shows.advance(10**6), in_order=False) == rows_of(plain.advance(10**6), in_order=False)
     assert (shows.states, shows._shown) == (0, {})
+
+
+def test_a_late_row_whose_key_has_no_hash_is_late() -> None:
+    windows = early_windows(Tumbling(10), Count(), Every(10))
+    list(windows.advance(100))
+    (added,) = windows.add([[]], [1], [0])
+    assert (added.late, added.failed) == ([0], [])
+    assert windows.next_ms(0) is None
