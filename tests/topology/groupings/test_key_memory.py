@@ -123,3 +123,37 @@ def test_many_hashes_are_those_of_each(drawn: list[Any]) -> None:
 def test_many_hashes_of_text_that_is_long_or_has_a_lone_surrogate() -> None:
     for odd in ("x" * 65, "\udc80"):
         assert value_hashes(["a", odd, "b"]) == [value_hash(value) for value in ("a", odd, "b")]
+
+
+@pytest.mark.parametrize("bulk", [True, False])
+def test_a_key_of_the_largest_size_is_remembered(bulk: bool) -> None:
+    for key in ("a" * LONG_KEY_BYTES, b"a" * LONG_KEY_BYTES):
+        found, computed = memory(100)
+        for _ in range(3):
+            assert (found.find([key]) if bulk else [found.find_one(key)]) == [value_hash(key) % 7]
+        assert (len(found), computed.count) == (1, 1)
+        longer = key + key[:1]
+        for count in (2, 3):
+            assert (found.find([longer]) if bulk else [found.find_one(longer)]) == [value_hash(longer) % 7]
+            assert (len(found), computed.count) == (1, count)
+
+
+def test_a_generation_is_full_at_half_the_limit_and_the_next_one_keeps_what_is_used() -> None:
+    found, computed = memory(10)
+    for _ in range(4):
+        for key in "abcde":
+            found.find_one(key)
+    assert (len(found), computed.count) == (5, 5)
+    found.find_one("f")
+    assert (len(found), computed.count) == (5, 6), "there was no space: the next generation begins"
+    for key in "aabf":
+        found.find_one(key)
+    assert (len(found), computed.count) == (6, 7), "a and b are young again, f was computed again"
+    for key in "fffffggggghhhhhi":
+        found.find_one(key)
+    assert (len(found), computed.count) == (5, 10), "g and h fill the generation, and i begins the third"
+    for key in "abfi":
+        found.find_one(key)
+    assert (len(found), computed.count) == (6, 11), "i was computed again"
+    found.find_one("c")
+    assert computed.count == 12, "it was not used in a whole generation"
