@@ -169,8 +169,8 @@ def test_the_line_is_measured_between_two_answers_of_one_connection() -> None:
 
 def test_an_answer_of_the_connection_before_measures_nothing() -> None:
     buffer = SendBuffer(1000, 1 << 20)
-    for _ in range(2):
-        buffer.add(bytes(FIRST_BYTES))
+    for size in (FIRST_BYTES // 2, FIRST_BYTES):
+        buffer.add(bytes(size))
     sent(buffer)
     buffer.acked(1, 5.0)
     buffer.resume(1)
