@@ -56,6 +56,7 @@ def test_task_ids_count_from_one_in_the_order_of_declaration_ackers_last() -> No
     assert dict(plan.tasks_of) == {"s0": (1, 2), "a": (3, 4), "b": (5, 6), ACKER_COMPONENT: (7, 8)}
     assert [(task.task_id, task.component, task.index) for task in plan.tasks[2:4]] == [(3, "a", 0), (4, "a", 1)]
     assert [task.task_id for task in plan.tasks] == list(range(1, 9))
+    assert plan.master == 9, "the id after the last task"
 
 
 @pytest.mark.parametrize(("config", "ackers"), [(Config(), 1), (Config(workers=3), 3), (Config(acker_executors=0), 0)])
