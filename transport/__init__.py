@@ -6,7 +6,7 @@ exchange (segments, credit) ─ send queue (control, data) ─ link (one per pee
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .codec.messages import MessageCodec
 from .codec.numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
@@ -173,7 +173,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,8 @@ the kinds of payloads of a link, messages.py what a package needs to encode its 
 """
 
 from ..errors import ProtocolError, UnsendableError
-from .messages import MessageCodec, MessageCodecs, Received
+from .messages import MessageCodec, MessageCodecs
+from .names import Received, Value, Walked
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
 from .payloads import PayloadKind, pack_bundle, pack_payload, unpack_all, unpack_payload
 from .records import register_record
@@ -31,6 +32,8 @@ __all__ = [
     "ProtocolError",
     "Received",
     "UnsendableError",
+    "Value",
+    "Walked",
     "batch_bytes",
     "pack_bundle",
     "pack_column",

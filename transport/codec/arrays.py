@@ -14,13 +14,17 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .extensions import UnfitError
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from .names import Value
+
+Array = NDArray[np.generic]
 
 MAX_DIMENSIONS: Final = 32
 
@@ -54,14 +58,14 @@ def decode_array(data: bytes) -> Array:
     return made.reshape(shape).copy()
 
 
-def encode_scalar(value: Any) -> bytes:
+def encode_scalar(value: Value) -> bytes:
     """Encode a scalar. UnfitError for other types."""
     kind = type(value)
     if kind is np.str_:
         return b"\1U" + _utf8(value)
     if kind is np.bytes_:
         return b"\1S" + bytes(value)
-    dtype: np.dtype[Any] = value.dtype
+    dtype: np.dtype[np.generic] = value.dtype
     if dtype.type is not kind:
         raise UnfitError(f"a value of type {kind.__module__}.{kind.__qualname__} cannot be sent: send value.item()")
     name = _dtype_name(dtype)
@@ -69,7 +73,7 @@ def encode_scalar(value: Any) -> bytes:
     return bytes((len(name),)) + name + element
 
 
-def decode_scalar(data: bytes) -> Any:
+def decode_scalar(data: bytes) -> np.generic:
     """Decode a scalar."""
     if data[:2] == b"\1U":
         return np.str_(data[2:].decode())
@@ -80,10 +84,11 @@ def decode_scalar(data: bytes) -> Any:
         raise ValueError(f"a scalar {kind.str} of {len(data) - at} bytes")
     made = np.frombuffer(data, kind, offset=at)
     _check_content(made)
-    return made[0]
+    found: np.generic = made[0]
+    return found
 
 
-def _utf8(text: Any) -> bytes:
+def _utf8(text: str) -> bytes:
     try:
         found: bytes = str.encode(text)  # str(text) would drop NULs at the end
         return found
@@ -91,7 +96,7 @@ def _utf8(text: Any) -> bytes:
         raise UnfitError("a numpy.str_ with lone surrogates cannot be sent: send str(value)") from error
 
 
-def _dtype_name(dtype: np.dtype[Any]) -> bytes:
+def _dtype_name(dtype: np.dtype[np.generic]) -> bytes:
     name: str = dtype.str
     if dtype.fields is not None or not _DTYPE.fullmatch(name):
         raise UnfitError(
@@ -101,7 +106,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> bytes:
     return name.encode()
 
 
-def _dtype(data: bytes) -> tuple[np.dtype[Any], int]:
+def _dtype(data: bytes) -> tuple[np.dtype[np.generic], int]:
     end = 1 + data[0]
     name = data[1:end].decode("ascii")
     if len(data) < end or not _DTYPE.fullmatch(name):

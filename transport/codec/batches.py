@@ -17,15 +17,18 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as _pyarrow  # noqa: ICN001 - see below
 
 from .extensions import UnfitError, zone_of
 
+if TYPE_CHECKING:
+    from .names import ArrowBuffer, Column, DataType, PyArrow, RecordBatch
+
 # pyarrow has no types of its own.
-pa: Any = _pyarrow
-is_: Any = pa.types
+pa: PyArrow = _pyarrow
+is_: PyArrow = pa.types
 
 MAX_EXPANDED_BYTES: Final = 64 * 1024 * 1024
 MAX_NESTED: Final = 16
@@ -36,7 +39,7 @@ _OFFSET: Final = re.compile(r"[+-]\d{2}:\d{2}", re.ASCII)
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 
 
-def encode_batch(batch: Any) -> bytes:
+def encode_batch(batch: RecordBatch) -> bytes:
     """Encode a batch. UnfitError for types that are refused."""
     try:
         if _EXTENSION in batch.schema.serialize().to_pybytes():
@@ -52,7 +55,7 @@ def encode_batch(batch: Any) -> bytes:
     return data
 
 
-def decode_batch(data: bytes) -> Any:
+def decode_batch(data: bytes) -> RecordBatch:
     """Decode a batch. ValueError if it is malformed."""
     try:
         return _decode(pa.py_buffer(data))
@@ -60,7 +63,7 @@ def decode_batch(data: bytes) -> Any:
         raise ValueError(f"no RecordBatch: {error!r:.200}") from error
 
 
-def _decode(buffer: Any) -> Any:
+def _decode(buffer: ArrowBuffer) -> RecordBatch:
     _inspect(buffer)
     with pa.ipc.open_stream(buffer) as stream:
         _check_schema(stream.schema)
@@ -73,7 +76,7 @@ def _decode(buffer: Any) -> Any:
 # -- before Arrow reads it ---------------------------------------------------------------------------------------------
 
 
-def _inspect(buffer: Any) -> None:
+def _inspect(buffer: ArrowBuffer) -> None:
     source = pa.BufferReader(buffer)
     kinds = []
     for kind, metadata in _messages(source):
@@ -90,7 +93,7 @@ def _inspect(buffer: Any) -> None:
         raise ValueError(f"{buffer.size - source.tell()} bytes behind the batch")
 
 
-def _messages(source: Any) -> Iterator[tuple[str, bytes]]:
+def _messages(source: ArrowBuffer) -> Iterator[tuple[str, bytes]]:
     reader = pa.ipc.MessageReader.open_stream(source)
     while True:
         try:
@@ -139,7 +142,7 @@ def _follow(message: bytes, at: int) -> int:
 # -- what it holds -----------------------------------------------------------------------------------------------------
 
 
-def _check_counts(batch: Any, size: int) -> None:
+def _check_counts(batch: RecordBatch, size: int) -> None:
     limit = 8 * size
     if batch.num_rows > limit:
         raise ValueError(f"{batch.num_rows} rows in {size} bytes")
@@ -148,7 +151,7 @@ def _check_counts(batch: Any, size: int) -> None:
         raise ValueError(f"its dictionaries' values are {expanded} bytes when each row has its own; send fewer rows")
 
 
-def _check_schema(schema: Any) -> None:
+def _check_schema(schema: DataType) -> None:
     for field in schema:
         try:
             _check_type(field.type, MAX_NESTED)
@@ -156,7 +159,7 @@ def _check_schema(schema: Any) -> None:
             raise ValueError(f"column {field.name!r:.100} is {field.type!s:.100}: {error}") from error
 
 
-def _check_type(kind: Any, depth: int) -> None:
+def _check_type(kind: DataType, depth: int) -> None:
     if not depth:
         raise ValueError(f"types nested more than {MAX_NESTED} deep")
     if is_.is_timestamp(kind):
@@ -181,7 +184,7 @@ _FLAT: Final = (
 )
 
 
-def _expanded(column: Any, limit: int) -> int:
+def _expanded(column: Column, limit: int) -> int:
     """The bytes of its dictionaries' values, written out by row. ValueError for more than `limit` values."""
     if len(column) > limit:
         raise ValueError(f"{len(column)} values in a frame of {limit // 8} bytes")
@@ -197,10 +200,10 @@ def _expanded(column: Any, limit: int) -> int:
     return 0
 
 
-def _dictionary_bytes(column: Any) -> int:
+def _dictionary_bytes(column: Column) -> int:
     import pyarrow.compute as compute  # slow to import, and few batches have dictionaries
 
-    functions: Any = compute
+    functions: PyArrow = compute
     kind = column.type.value_type
     if not any(test(kind) for test in (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary)):
         return 0

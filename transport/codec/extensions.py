@@ -36,9 +36,12 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Collection
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+if TYPE_CHECKING:
+    from .names import Value
 
 LIST, DICT, SET, FROZENSET, RECORD, ENUM = 1, 2, 3, 4, 5, 6
 BIG_INT, SURROGATES, BYTEARRAY = 7, 8, 9
@@ -74,7 +77,7 @@ def encode_int(value: int) -> bytes:
     return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
 
 
-def check_hashes(keys: Collection[Any]) -> None:
+def check_hashes(keys: Collection[Value]) -> None:
     """ValueError if too many keys have one hash: building a set of them would take extremely long."""
     if len(keys) > MAX_SAME_HASH and max(Counter(map(hash, keys)).values()) > MAX_SAME_HASH:
         raise ValueError(f"more than {MAX_SAME_HASH} members or keys have the same hash")
@@ -110,7 +113,7 @@ def _encode_decimal(value: Decimal) -> bytes:
     return str(value).encode()
 
 
-ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
+ENCODERS: Final[dict[type, tuple[int, Callable[[Value], bytes]]]] = {
     bytearray: (BYTEARRAY, bytes),
     dt.datetime: (DATETIME, _encode_datetime),
     dt.date: (DATE, lambda value: _DATE.pack(value.year, value.month, value.day)),
@@ -192,7 +195,7 @@ def _decode_decimal(data: bytes) -> Decimal:
     return value
 
 
-DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
+DECODERS: Final[dict[int, Callable[[bytes], Value]]] = {
     BIG_INT: _decode_int,
     SURROGATES: _decode_surrogates,
     BYTEARRAY: bytearray,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from ..errors import ProtocolError
 
-Received: TypeAlias = Any
-"""A decoded value from another process. The receiver checks its shape before it uses the value."""
+if TYPE_CHECKING:
+    from .names import Received
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,15 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 from ..errors import RecordError, UnreadableError
+from .names import RecordClass, Value
 
-Pairs = dict[str, Any]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+Pairs = dict[str, Value]
 MAX_NAME_BYTES: Final = 255
 
 C = TypeVar("C", bound=type)
@@ -38,8 +42,8 @@ class Record:
         self,
         cls: type,
         name: str,
-        take: Callable[[Any], tuple[Pairs, Pairs]],
-        make: Callable[[Pairs, Pairs], Any],
+        take: Callable[[Value], tuple[Pairs, Pairs]],
+        make: Callable[[Pairs, Pairs], Value],
     ) -> None:
         self.cls = cls
         self.name = name
@@ -105,7 +109,7 @@ def record_of(cls: type) -> Record | None:
     return _BY_CLASS.get(cls)
 
 
-def make_record(name: str, unset: Pairs, fields: Pairs) -> Any:
+def make_record(name: str, unset: Pairs, fields: Pairs) -> Value:
     """Make a received record. UnreadableError if its name is not registered here, or its fields differ."""
     record = _BY_NAME.get(name)
     if record is None:
@@ -193,18 +197,18 @@ def _same_fields(name: str, expected: frozenset[str], fields: Pairs) -> None:
         )
 
 
-def _named_tuple(cls: Any, name: str) -> Record:
+def _named_tuple(cls: RecordClass, name: str) -> Record:
     names: tuple[str, ...] = cls._fields
     expected = frozenset(names)
 
-    def make(unset: Pairs, fields: Pairs) -> Any:
+    def make(unset: Pairs, fields: Pairs) -> Value:
         _same_fields(name, expected, fields)
         return cls._make([fields[field] for field in names])
 
     return Record(cls, name, lambda value: ({}, dict(zip(names, value, strict=True))), make)
 
 
-def _dataclass(cls: Any, name: str) -> Record:
+def _dataclass(cls: RecordClass, name: str) -> Record:
     declared = dataclasses.fields(cls)
     names = tuple(field.name for field in declared)
     given = tuple(field.name for field in declared if field.init)
@@ -214,7 +218,7 @@ def _dataclass(cls: Any, name: str) -> Record:
     called = cls.__dataclass_params__.init
     exact = not called or len(given) < len(names) or hasattr(cls, "__post_init__")
 
-    def make(unset: Pairs, fields: Pairs) -> Any:
+    def make(unset: Pairs, fields: Pairs) -> Value:
         _same_fields(name, expected, fields)
         made = cls(**{field: fields[field] for field in given}) if called else object.__new__(cls)
         if exact:  # a __post_init__ may have changed the fields a second time
@@ -225,11 +229,11 @@ def _dataclass(cls: Any, name: str) -> Record:
     return Record(cls, name, lambda value: ({}, {field: getattr(value, field) for field in names}), make)
 
 
-def _field_kinds(cls: Any) -> list[Any]:
+def _field_kinds(cls: RecordClass) -> list[object]:
     return [field._field_type for field in cls.__dataclass_fields__.values()]
 
 
-def _model(cls: Any, name: str) -> Record:
+def _model(cls: RecordClass, name: str) -> Record:
     if cls.__private_attributes__:
         raise RecordError(f"{cls!r} cannot be registered: its private attributes would not travel. Make them fields")
     keys = {field: _input_key(cls, field, info) for field, info in cls.model_fields.items()}
@@ -237,13 +241,13 @@ def _model(cls: Any, name: str) -> Record:
     extra = cls.model_config.get("extra") == "allow"
     root = getattr(cls, "__pydantic_root_model__", False)
 
-    def take(value: Any) -> tuple[Pairs, Pairs]:
+    def take(value: Value) -> tuple[Pairs, Pairs]:
         everything = {field: getattr(value, field) for field in keys} | (value.model_extra or {})
         was_set = value.model_fields_set
         unset = {field: everything.pop(field) for field in keys if field not in was_set}
         return unset, everything
 
-    def make(unset: Pairs, fields: Pairs) -> Any:
+    def make(unset: Pairs, fields: Pairs) -> Value:
         given = unset | fields
         if not extra or not given.keys() >= expected:
             _same_fields(name, expected, given)
@@ -256,7 +260,7 @@ def _model(cls: Any, name: str) -> Record:
     return Record(cls, name, take, make)
 
 
-def _input_key(cls: Any, field: str, info: Any) -> str:
+def _input_key(cls: RecordClass, field: str, info: FieldInfo) -> str:
     """The keyword by which the model accepts a field."""
     config = cls.model_config
     alias = info.validation_alias

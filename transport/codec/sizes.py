@@ -10,11 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence, Set, Sized
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import UnsendableError
 from ..net.network import MAX_FRAME_BYTES
 from .scan import MAX_ITEMS
+
+if TYPE_CHECKING:
+    from .names import Column, RecordBatch, Value
 
 PIECEWISE_BYTES: Final = 1024 * 1024 * 1024
 """The limit for values that are sent in pieces."""
@@ -55,7 +58,7 @@ def check_length(container: Sized) -> None:
         )
 
 
-def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
+def check_sizes(values: Sequence[Value], kinds: Set[type] | None = None) -> None:
     """UnsendableError with the `offset` of a value that is larger than a frame. `kinds`: the types, if known."""
     if kinds is None:
         kinds = set(map(type, values))
@@ -80,13 +83,13 @@ def check_sizes(values: Sequence[Any], kinds: Set[type] | None = None) -> None:
     )
 
 
-def check_size(value: Any) -> None:
+def check_size(value: Value) -> None:
     """As `check_sizes`, for one value."""
     if size_of(value) > _most.get()[1]:
         check_sizes((value,))
 
 
-def size_of(value: Any) -> int:
+def size_of(value: Value) -> int:
     """The size of a value in one piece of memory, or of a batch; 0 for others. A str has at least as many bytes."""
     kind = type(value)
     if kind in _SIZED:
@@ -96,7 +99,7 @@ def size_of(value: Any) -> int:
     return int(value.nbytes) if kind.__module__ == "numpy" else batch_bytes(value)
 
 
-def batch_bytes(batch: Any) -> int:
+def batch_bytes(batch: RecordBatch) -> int:
     """A lower bound of the encoded size of a RecordBatch, without copying it.
 
     Arrow knows it exactly, but for dictionaries. Of those, and what they stand in, a quarter is sure: what is held may
@@ -111,7 +114,7 @@ def batch_bytes(batch: Any) -> int:
     return max(rows_bytes, sum(map(_column_bytes, batch.columns)) // 4)
 
 
-def largest_column(batch: Any) -> tuple[str, int]:
+def largest_column(batch: RecordBatch) -> tuple[str, int]:
     """The name and size in bytes of the largest column; ("", 0) if there is none."""
     sizes = zip(batch.schema.names, map(_column_bytes, batch.columns), strict=True)
     return max(sizes, key=lambda found: found[1], default=("", 0))
@@ -126,7 +129,7 @@ def _columnar() -> tuple[type | None, ...]:
     )
 
 
-def _column_bytes(column: Any) -> int:
+def _column_bytes(column: Column) -> int:
     try:
         return int(column.nbytes)
     except _UNFIT:

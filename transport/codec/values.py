@@ -22,8 +22,8 @@ import struct
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
-from types import NoneType
-from typing import Any, Final, Protocol
+from types import ModuleType, NoneType
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgpack
 
@@ -33,6 +33,9 @@ from . import extensions as ext
 from .records import advice, decode_enum, encode_enum, make_record, record_of
 from .scan import CHECKED_BYTES, MAX_DEPTH, MAX_ITEMS, scan
 from .sizes import allow, allow_for, check_length, check_size, check_sizes
+
+if TYPE_CHECKING:
+    from .names import Received, Value, Walked
 
 PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes})
 """The types that msgpack encodes itself."""
@@ -63,7 +66,7 @@ def pack_value(value: object, max_items: int = MAX_ITEMS, max_bytes: int = MAX_F
     return packed
 
 
-def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Any:
+def unpack_value(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> Received:
     """Decode a value. UnreadableError for bytes that pack_value does not make."""
     scan(data, MAX_DEPTH, max_items)
     return decode(data)
@@ -94,7 +97,7 @@ def pack_message(message: object, refs: RefTable) -> bytes:
         _refs = before
 
 
-def unpack_message(data: bytes | memoryview, refs: RefTable) -> Any:
+def unpack_message(data: bytes | memoryview, refs: RefTable) -> Received:
     """As unpack_value, for results of pack_message."""
     global _refs
     before, _refs = _refs, refs
@@ -113,7 +116,7 @@ def pack_column(values: Sequence[object]) -> bytes:
         return _pack(_walk_column(values, _CERTAIN))
 
 
-def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple[tuple[Any, ...], int]:
+def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple[tuple[Received, ...], int]:
     """Decode a column; also returns the number of values that scan counted."""
     items = scan(data, MAX_DEPTH + 1, max_items)
     values = decode(data)
@@ -134,7 +137,7 @@ def pack_plain_column(values: Sequence[object]) -> bytes | None:
     return None
 
 
-def unpack_plain_column(data: bytes, count: int) -> list[Any]:
+def unpack_plain_column(data: bytes, count: int) -> list[Received]:
     """Decode a column of `count` plain values.
 
     Without a scan: arrays in it are limited to `count` items, and any array makes the column invalid.
@@ -148,7 +151,7 @@ def unpack_plain_column(data: bytes, count: int) -> list[Any]:
     return values
 
 
-def decode(data: bytes | memoryview) -> Any:
+def decode(data: bytes | memoryview) -> Received:
     """Decode bytes that scan has accepted."""
     try:
         return msgpack.unpackb(data, use_list=False, ext_hook=_from_extension, object_pairs_hook=_from_map)
@@ -189,7 +192,7 @@ def _forget() -> None:
     _packer = msgpack.Packer(autoreset=True)
 
 
-def _walk(value: Any, depth: int, plain: frozenset[type]) -> Any:
+def _walk(value: Value, depth: int, plain: frozenset[type]) -> Walked:
     """The value in types that msgpack can encode. `depth`: the number of containers around it."""
     kind = type(value)
     if kind in plain:
@@ -212,8 +215,8 @@ def _walk(value: Any, depth: int, plain: frozenset[type]) -> Any:
     return _walk_other(value, kind, depth, plain)
 
 
-def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
-    made: list[Any] = []
+def _walk_column(values: Sequence[Value], plain: frozenset[type]) -> list[Walked]:
+    made: list[Walked] = []
     try:
         for value in values:
             made.append(_walk(value, 0, plain))  # noqa: PERF401 - its length is the position of an error
@@ -222,7 +225,7 @@ def _walk_column(values: Sequence[Any], plain: frozenset[type]) -> list[Any]:
     return made
 
 
-def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: str) -> Sequence[Any]:
+def _walk_all(values: Sequence[Value], depth: int, plain: frozenset[type], step: str) -> Sequence[Walked]:
     _check_depth(depth)
     check_length(values)
     kinds = set(map(type, values))
@@ -232,7 +235,7 @@ def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: s
         raise error.inside(step.format(error.offset)) from None
     if kinds <= plain:
         return values
-    made: list[Any] = []
+    made: list[Walked] = []
     try:
         for value in values:
             made.append(_walk(value, depth + 1, plain))  # noqa: PERF401 - its length is the position of an error
@@ -241,7 +244,7 @@ def _walk_all(values: Sequence[Any], depth: int, plain: frozenset[type], step: s
     return made
 
 
-def _walk_dict(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> Any:
+def _walk_dict(value: dict[Value, Value], depth: int, plain: frozenset[type]) -> Walked:
     _check_depth(depth)
     check_length(value)
     try:
@@ -262,15 +265,15 @@ def _walk_dict(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> Any
     return msgpack.ExtType(ext.DICT, _pack([part for pair in zip(keys, made, strict=True) for part in pair]))
 
 
-def _walk_key(key: Any, depth: int, plain: frozenset[type]) -> Any:
+def _walk_key(key: Value, depth: int, plain: frozenset[type]) -> Walked:
     try:
         return _walk(key, depth + 1, plain)
     except UnsendableError as error:
         raise error.inside(f"{{key {key!r:.40}}}") from error.__cause__
 
 
-def _walk_values(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> list[Any]:
-    made: list[Any] = []
+def _walk_values(value: dict[Value, Value], depth: int, plain: frozenset[type]) -> list[Walked]:
+    made: list[Walked] = []
     for key, item in value.items():
         try:
             made.append(_walk(item, depth + 1, plain))
@@ -279,7 +282,7 @@ def _walk_values(value: dict[Any, Any], depth: int, plain: frozenset[type]) -> l
     return made
 
 
-def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> Any:
+def _walk_other(value: Value, kind: type, depth: int, plain: frozenset[type]) -> Walked:
     encoder = ext.ENCODERS.get(kind)
     if encoder is not None:
         try:
@@ -294,7 +297,7 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
         except AttributeError as error:
             raise UnsendableError(f"a {record.name} without its field {error.name!r}") from error
         _check_fields(fields)
-        parts: list[Any] = [record.name, len(unset)]
+        parts: list[Walked] = [record.name, len(unset)]
         for field, part in (*unset.items(), *fields.items()):
             try:
                 parts += (_walk(field, depth + 1, plain), _walk(part, depth + 1, plain))
@@ -309,18 +312,18 @@ def _walk_other(value: Any, kind: type, depth: int, plain: frozenset[type]) -> A
     return _walk_foreign(value, kind)
 
 
-def _check_fields(fields: Mapping[str, Any]) -> None:
+def _check_fields(fields: Mapping[str, Value]) -> None:
     try:
         check_sizes(tuple(fields.values()))
     except UnsendableError as error:
         raise error.inside(f".{list(fields)[error.offset or 0]}") from None
 
 
-def _shown(key: Any) -> str:
+def _shown(key: Value) -> str:
     return repr(key[:40] if type(key) in (str, bytes) else key)[:40]
 
 
-def _walk_foreign(value: Any, kind: type) -> Any:
+def _walk_foreign(value: Value, kind: type) -> Walked:
     """Encode values of NumPy and pyarrow, which exist only if the module is imported."""
     # Another thread may be importing the module: it is in sys.modules already, but incomplete.
     numpy, arrow = sys.modules.get("numpy"), sys.modules.get("pyarrow")
@@ -341,7 +344,7 @@ def _check_depth(depth: int) -> None:
         raise UnsendableError(f"it is nested more than {MAX_DEPTH} deep (or it holds itself): send it flatter")
 
 
-def _check_hashes(keys: Collection[Any]) -> None:
+def _check_hashes(keys: Collection[Value]) -> None:
     try:
         ext.check_hashes(keys)
     except ValueError as error:
@@ -362,11 +365,11 @@ _STR: Final = frozenset({str})
 # -- from bytes --------------------------------------------------------------------------------------------------------
 
 
-def _no_extension(code: int, data: bytes) -> Any:
+def _no_extension(code: int, data: bytes) -> Received:
     raise UnreadableError(f"extension type {code} in a column of plain values")
 
 
-def _from_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+def _from_map(pairs: list[tuple[Received, Received]]) -> dict[str, Received]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise UnreadableError("a dict has a key twice")
@@ -375,7 +378,7 @@ def _from_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return made
 
 
-def _from_extension(code: int, data: bytes) -> Any:
+def _from_extension(code: int, data: bytes) -> Received:
     decoder = ext.DECODERS.get(code)
     if decoder is not None:
         return decoder(data)
@@ -407,7 +410,7 @@ def _from_extension(code: int, data: bytes) -> Any:
     return made
 
 
-def _from_dict(items: tuple[Any, ...]) -> dict[Any, Any]:
+def _from_dict(items: tuple[Received, ...]) -> dict[Received, Received]:
     keys = items[::2]
     ext.check_hashes(keys)
     made = dict(zip(keys, items[1::2], strict=True))
@@ -418,7 +421,7 @@ def _from_dict(items: tuple[Any, ...]) -> dict[Any, Any]:
     return made
 
 
-def _from_record(items: tuple[Any, ...]) -> Any:
+def _from_record(items: tuple[Received, ...]) -> Received:
     name, unset, *parts = items
     fields, values = parts[::2], parts[1::2]
     if type(name) is not str or type(unset) is not int or not 0 <= unset <= len(fields):
@@ -429,16 +432,16 @@ def _from_record(items: tuple[Any, ...]) -> Any:
     return make_record(name, dict(pairs[:unset]), dict(pairs[unset:]))
 
 
-def _numpy() -> Any:
+def _numpy() -> ModuleType:
     return _extra(".arrays", "NumPy arrays need NumPy")
 
 
-def batch_module() -> Any:
+def batch_module() -> ModuleType:
     """The module that encodes a RecordBatch. UnreadableError without pyarrow, when a batch was received."""
     return _extra(".batches", "columns need pyarrow")
 
 
-def _extra(module: str, what: str) -> Any:
+def _extra(module: str, what: str) -> ModuleType:
     try:
         return import_module(module, __package__)
     except ImportError as error:

@@ -18,18 +18,22 @@ one number for all). Rows that share their pairs here share them at the receiver
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...topology.tuples import Lineage, RepeatedAnchor, Segment
 from ..codec.numbers import pack_pairs, pack_small, unpack_numbers, unpack_pairs, unpack_small
 from ..errors import UnreadableError
+
+if TYPE_CHECKING:
+    from ...topology import Anchor
+    from ..codec import Received, Walked
 
 Pairs = tuple[tuple[int, int], ...]
 MAX_ID = 2**64 - 1
 MAX_INDEX = 2**32 - 1
 
 
-def pack_anchors(segment: Segment) -> Any:
+def pack_anchors(segment: Segment) -> Walked:
     """The anchors of a segment, for msgpack."""
     if segment.lineage is not None:
         return _pack_lineage(segment.lineage)
@@ -39,7 +43,7 @@ def pack_anchors(segment: Segment) -> Any:
     return indices.anchor if type(indices) is RepeatedAnchor else pack_small(indices)
 
 
-def _pack_lineage(lineage: Lineage) -> Any:
+def _pack_lineage(lineage: Lineage) -> Walked:
     places = {root: place for place, root in enumerate(lineage.edges)}
     rows = lineage.pairs
     sets: dict[int, int] = {}
@@ -67,7 +71,7 @@ def _pack_set(pairs: Pairs, places: dict[int, int]) -> bytes:
     return _packed.data
 
 
-def anchors_size(anchors: Sequence[Any] | None) -> int:
+def anchors_size(anchors: Sequence[Anchor] | None) -> int:
     """An upper estimate of the bytes of some anchors: indices, or sets of pairs."""
     if anchors is None or not anchors:
         return 0
@@ -82,7 +86,7 @@ def _set_size(pairs: Pairs) -> int:
     return 8 + 24 * len(pairs)
 
 
-def unpack_anchors(anchors: Any, root: int, edge: int, count: int) -> tuple[Sequence[int] | None, Lineage | None]:
+def unpack_anchors(anchors: Received, root: int, edge: int, count: int) -> tuple[Sequence[int] | None, Lineage | None]:
     """Indices or lineage of `count` rows. UnreadableError if they do not fit the segment."""
     kind = type(anchors)
     if anchors is None or kind is tuple:
@@ -94,7 +98,7 @@ def unpack_anchors(anchors: Any, root: int, edge: int, count: int) -> tuple[Sequ
     return _which(anchors, count), None
 
 
-def _which(anchors: Any, count: int) -> Sequence[int]:
+def _which(anchors: Received, count: int) -> Sequence[int]:
     if type(anchors) is int and 0 <= anchors <= MAX_INDEX:
         return RepeatedAnchor(anchors, count)
     if type(anchors) is not bytes:
@@ -102,7 +106,7 @@ def _which(anchors: Any, count: int) -> Sequence[int]:
     return unpack_small(anchors, count)
 
 
-def _lineage(anchors: tuple[Any, ...], count: int) -> Lineage:
+def _lineage(anchors: tuple[Received, ...], count: int) -> Lineage:
     if len(anchors) != 3 or type(anchors[0]) is not bytes or type(anchors[1]) is not tuple:
         raise UnreadableError("a lineage consists of edges, sets of pairs, and rows")
     packed, sets, rows = anchors
@@ -135,7 +139,7 @@ _packed = _Set()
 _unpacked = _Set()
 
 
-def _set(packed: Any, roots: list[int]) -> Pairs:
+def _set(packed: Received, roots: list[int]) -> Pairs:
     if type(packed) is not bytes:
         raise UnreadableError("a set of pairs that is not bytes")
     if packed != _unpacked.data or _unpacked.roots != tuple(roots):

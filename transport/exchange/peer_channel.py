@@ -17,7 +17,7 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...actors import Gate
 from ..codec.payloads import PayloadKind, pack_payload
@@ -28,6 +28,8 @@ from .remote_mailbox import RemoteMailbox
 from .segments import segments_body
 
 if TYPE_CHECKING:
+    from ...actors import Message
+    from ..codec import Received
     from ..codec.messages import MessageCodec, MessageCodecs
     from ..link.send_queue import SendQueue
     from .receive_buffer import ReceiveBuffer
@@ -109,7 +111,7 @@ class PeerChannel:
         self.inboxes[task_id] = found
         return found
 
-    def post(self, task_id: int, message: Any) -> None:
+    def post(self, task_id: int, message: Message) -> None:
         """Send a message to the control lane of a task there. TypeError if there is no codec for it."""
         codec = self.messages.codecs.by_type.get(type(message))
         if codec is None:
@@ -144,7 +146,7 @@ class PeerChannel:
             self._credits.due.update(dict.fromkeys(task_ids))
             self.send_queue.schedule(self._credits)
 
-    def on_credit(self, numbers: Any) -> None:
+    def on_credit(self, numbers: Received) -> None:
         """A CREDIT: 1 if it requests ours, then task, limit, nanoseconds a row, wanted, in a long call of each."""
         if (
             not isinstance(numbers, tuple)
@@ -214,7 +216,7 @@ class _Messages:
 
     def __init__(self, channel: PeerChannel, codecs: MessageCodecs) -> None:
         self.codecs = codecs
-        self.waiting: deque[tuple[MessageCodec, int, Any]] = deque()
+        self.waiting: deque[tuple[MessageCodec, int, object]] = deque()
         self._channel = channel
         self.on_idle: Callable[[], None] | None = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...topology.tuples import ColumnRows, Segment
 from ..errors import ProtocolError
@@ -90,7 +90,7 @@ class ReceiveBuffer:
 
     # -- parked (see actors.ParkedSender) ------------------------------------------------------------------------------
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Segment, int] | None:
         """The mailbox has capacity: the segment that it takes."""
         if not self._waiting:
             return None

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...actors import MailboxClosedError, ParkedSender, ReaderState
 from ..codec.payloads import PayloadKind, pack_payload
@@ -25,6 +25,7 @@ from .credit import SenderCredit
 from .segments import pack_segment, segments_body, split_items
 
 if TYPE_CHECKING:
+    from ...actors import Message
     from ..link.send_queue import SendQueue
 
 FRAME_BYTES: Final = 48 * 1024
@@ -43,7 +44,7 @@ class MailboxChannel(Protocol):
     sent: int
     send_queue: SendQueue
 
-    def post(self, task_id: int, message: Any) -> None:
+    def post(self, task_id: int, message: Message) -> None:
         """Send a message to the control lane of a task there."""
         ...
 
@@ -132,11 +133,11 @@ class RemoteMailbox:
         """Does it wait for credit with segments to send?"""
         return not self.gate.is_open or (bool(self._queue.segments) and not self._queue.credit.has_credit)
 
-    def offer(self, item: Any, weight: int = 1) -> bool:
+    def offer(self, item: Message, weight: int = 1) -> bool:
         """Take a segment (of packed items) if the gate is open."""
         return self.gate.is_open and self.force(item, weight)
 
-    def force(self, item: Any, weight: int = 1) -> bool:
+    def force(self, item: Message, weight: int = 1) -> bool:
         """Take a segment even if it is full; False when closed."""
         if self.closed:
             return False
@@ -159,7 +160,7 @@ class RemoteMailbox:
         self._parked.append(sender)
         self._pull()
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         """A message for the control lane."""
         if not self.closed:
             self._channel.post(self.task_id, item)

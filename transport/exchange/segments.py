@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import msgpack
 
@@ -43,6 +43,10 @@ from ..codec.values import (
 from ..errors import RemoteFailureError, UnreadableError, UnsendableError
 from ..link.sequence import MAX_PAYLOAD_BYTES
 from .anchors import anchors_size, pack_anchors, unpack_anchors
+
+if TYPE_CHECKING:
+    from ...topology import Anchor, Item, RecordBatch, Timestamp
+    from ..codec import Received, Walked
 
 PIECE_BYTES: Final = 48 * 1024
 """The target size of a piece; with more than one row it has at most a third more."""
@@ -67,7 +71,7 @@ _TIMES: Final = frozenset({int, str})
 _SEGMENT_DEPTH: Final = 5
 
 
-class PackedItems(Sequence[Any]):
+class PackedItems(Sequence["Item"]):
     """Items of one origin as bytes. Each access decodes all rows again, so only reports should use it."""
 
     __slots__ = ("_count", "columns", "origin", "times")
@@ -78,19 +82,19 @@ class PackedItems(Sequence[Any]):
         self.columns = columns
         self._count = count
 
-    def unpacked(self) -> Sequence[Any]:
+    def unpacked(self) -> Sequence[Item]:
         """Decode the items."""
         columns, budget = _outer(self.columns)
         return _unpack_items(columns, self.origin, self._count, budget)
 
     @overload
-    def __getitem__(self, at: int) -> Any: ...
+    def __getitem__(self, at: int) -> Item: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
+    def __getitem__(self, at: slice) -> Sequence[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | Sequence[Item]:
         return self.unpacked()[at]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self.unpacked())
 
     def __len__(self) -> int:
@@ -100,7 +104,7 @@ class PackedItems(Sequence[Any]):
 # -- to bytes ----------------------------------------------------------------------------------------------------------
 
 
-def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
+def pack_items(origin: Origin, items: Sequence[Item]) -> PackedItems:
     """Encode items of a stream (bare values, rows, ColumnRows) in one piece of any size.
 
     UnsendableError with the `offset` of the first row that cannot be sent.
@@ -108,7 +112,7 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
     if type(items) is ColumnRows:
         return PackedItems(origin, _pack_batch(origin, items.batch), len(items))
     fields = [items] if origin.bare else list(zip(*items, strict=True)) or [()] * len(origin.fields)
-    columns: list[Any] = []
+    columns: list[Walked] = []
     worst: UnsendableError | None = None
     for name, values in zip(origin.fields, fields, strict=True):
         try:
@@ -125,8 +129,12 @@ def pack_items(origin: Origin, items: Sequence[Any]) -> PackedItems:
 
 
 def split_items(
-    origin: Origin, items: Sequence[Any], anchors: Any = None, max_bytes: int = PIECE_BYTES, first: int = 0
-) -> list[tuple[PackedItems, Any]]:
+    origin: Origin,
+    items: Sequence[Item],
+    anchors: Sequence[Anchor] | None = None,
+    max_bytes: int = PIECE_BYTES,
+    first: int = 0,
+) -> list[tuple[PackedItems, Sequence[Anchor] | None]]:
     """Items and their anchors (indices, RepeatedAnchor, pairs of a lineage, or None) in pieces of about `max_bytes`.
 
     Usually there is one. UnsendableError as in pack_items, and for a row that is larger than a link carries. `first`:
@@ -156,7 +164,14 @@ def pack_segment(segment: Segment) -> bytes:
     items, origin = segment.items, segment.origin
     if type(items) is not PackedItems:
         items = pack_items(origin, items)
-    head: tuple[Any, ...] = (origin.task, origin.stream, segment.root, segment.edge, pack_anchors(segment), len(items))
+    head: tuple[Walked, ...] = (
+        origin.task,
+        origin.stream,
+        segment.root,
+        segment.edge,
+        pack_anchors(segment),
+        len(items),
+    )
     if segment.ingested_ms is not None:
         head = (*head, segment.ingested_ms)
     if items.times:
@@ -174,15 +189,17 @@ def segments_body(segments: Sequence[bytes]) -> bytes:
 
 
 def _split_into(
-    pieces: int, origin: Origin, items: Any, anchors: Any, max_bytes: int, first: int
-) -> list[tuple[PackedItems, Any]]:
-    found: list[tuple[PackedItems, Any]] = []
+    pieces: int, origin: Origin, items: Sequence[Item], anchors: Sequence[Anchor] | None, max_bytes: int, first: int
+) -> list[tuple[PackedItems, Sequence[Anchor] | None]]:
+    found: list[tuple[PackedItems, Sequence[Anchor] | None]] = []
     for part, part_anchors, start in _parts(pieces, items, anchors):
         found += split_items(origin, part, part_anchors, max_bytes, first + start)
     return found
 
 
-def _split_batch(origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int) -> list[tuple[PackedItems, Any]]:
+def _split_batch(
+    origin: Origin, rows: ColumnRows, anchors: Sequence[Anchor] | None, max_bytes: int
+) -> list[tuple[PackedItems, Sequence[Anchor] | None]]:
     """As `_split`, for columns. Each piece repeats schema and dictionaries, which limits how small pieces can be."""
     if (least := batch_bytes(rows.batch)) > MAX_ROW_BYTES:
         return _split_large(origin, rows, anchors, max_bytes, least)
@@ -201,22 +218,22 @@ def _split_batch(origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int)
     if size + weight <= limit_bytes:
         return [(packed, anchors)]
     pieces = max(2, -(-(size + weight - repeated) // (limit_bytes - repeated)))
-    found: list[tuple[PackedItems, Any]] = []
+    found: list[tuple[PackedItems, Sequence[Anchor] | None]] = []
     for part, part_anchors, _ in _parts(pieces, rows, anchors):
-        found += _split_batch(origin, part, part_anchors, max_bytes)
+        found += _split_batch(origin, part, part_anchors, max_bytes)  # type: ignore[arg-type] # of ColumnRows
     return found
 
 
 def _split_large(
-    origin: Origin, rows: ColumnRows, anchors: Any, max_bytes: int, size: int
-) -> list[tuple[PackedItems, Any]]:
+    origin: Origin, rows: ColumnRows, anchors: Sequence[Anchor] | None, max_bytes: int, size: int
+) -> list[tuple[PackedItems, Sequence[Anchor] | None]]:
     """Split before packing, since the batch may have a gigabyte. `size`: a lower bound of its size."""
     repeated = batch_bytes(rows.batch.slice(0, 1))  # one row, and the dictionaries
     if repeated > MAX_ROW_BYTES:
         raise _uncut(origin, rows, size, repeated)
-    found: list[tuple[PackedItems, Any]] = []
+    found: list[tuple[PackedItems, Sequence[Anchor] | None]] = []
     for part, part_anchors, _ in _parts(-(-2 * size // MAX_ROW_BYTES), rows, anchors):
-        found += _split_batch(origin, part, part_anchors, max_bytes)
+        found += _split_batch(origin, part, part_anchors, max_bytes)  # type: ignore[arg-type] # of ColumnRows
     return found
 
 
@@ -232,19 +249,23 @@ def _uncut(origin: Origin, rows: ColumnRows, size: int, repeated: int) -> Unsend
     )
 
 
-def _parts(pieces: int, items: Any, anchors: Any) -> Iterator[tuple[Any, Any, int]]:
+def _parts(
+    pieces: int, items: Sequence[Item], anchors: Sequence[Anchor] | None
+) -> Iterator[tuple[Sequence[Item], Sequence[Anchor] | None, int]]:
     count = len(items)
     rows = max(1, -(-count // pieces))
     for start in range(0, count, rows):
         end = min(start + rows, count)
         if type(items) is ColumnRows:
-            part: Any = ColumnRows(part_of(items.batch.slice(start, end - start), "cut", start, end), items.bare)
+            part: Sequence[Item] = ColumnRows(
+                part_of(items.batch.slice(start, end - start), "cut", start, end), items.bare
+            )
         else:
             part = items[start:end]
         yield part, None if anchors is None else anchors[start:end], start
 
 
-def _check_row(origin: Origin, items: Sequence[Any], anchors: Any, size: int, first: int) -> None:
+def _check_row(origin: Origin, items: Sequence[Item], anchors: Sequence[Anchor] | None, size: int, first: int) -> None:
     if size > MAX_ROW_BYTES:
         columns = [items] if origin.bare else [(value,) for value in items[0]]
         sizes = [len(pack_column(values)) for values in columns]
@@ -266,18 +287,18 @@ def _check_row(origin: Origin, items: Sequence[Any], anchors: Any, size: int, fi
                 raise UnsendableError(error.reason, where=_where(origin, name), offset=first) from error
 
 
-def _pack_batch(origin: Origin, batch: Any) -> bytes:
+def _pack_batch(origin: Origin, batch: RecordBatch) -> bytes:
     try:
         return pack_plain(msgpack.ExtType(ext.RECORD_BATCH, batch_module().encode_batch(batch)))
     except ext.UnfitError as error:
         raise UnsendableError(str(error), where=_where(origin, None), offset=0) from error
 
 
-def _pack_times(times: Sequence[Any]) -> bytes:
+def _pack_times(times: Sequence[Timestamp]) -> bytes:
     return pack_plain([at if type(at) is int else _in_short(at) for at in times])
 
 
-def _in_short(error: Any) -> str:
+def _in_short(error: object) -> str:
     text = f"{type(error).__name__}: {error}"[:TIME_ERROR_CHARS]
     return text.encode("utf-8", "replace").decode()
 
@@ -311,7 +332,7 @@ class _Budget:
         self.items = items
 
 
-def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
+def _segment(parts: Received, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
     if type(parts) is not tuple or not 7 <= len(parts) <= 9:
         raise UnreadableError("a segment has seven parts, eight or nine")
     task, stream, root, edge, anchors, count = parts[:6]
@@ -337,7 +358,7 @@ def _segment(parts: Any, origin_of: Callable[[int, str], Origin], budget: _Budge
     return segment
 
 
-def _unpack_times(packed: bytes, count: int) -> list[Any]:
+def _unpack_times(packed: bytes, count: int) -> list[Timestamp]:
     if count > MAX_PIECE_ROWS:
         raise UnreadableError(f"times of {count} rows")
     found = unpack_plain_column(packed, count)
@@ -351,7 +372,7 @@ def _error(text: str) -> RemoteFailureError:
     return RemoteFailureError(kind, message)
 
 
-def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> Sequence[Any]:
+def _unpack_items(columns: Received, origin: Origin, count: int, budget: _Budget) -> Sequence[Item]:
     if type(columns) is msgpack.ExtType:
         return _unpack_batch(columns, origin, count)
     if type(columns) is not tuple or len(columns) != len(origin.fields):
@@ -364,7 +385,7 @@ def _unpack_items(columns: Any, origin: Origin, count: int, budget: _Budget) -> 
     return list(found[0]) if origin.bare else list(zip(*found, strict=True))
 
 
-def _unpack_column(column: Any, count: int, budget: _Budget) -> Sequence[Any]:
+def _unpack_column(column: Received, count: int, budget: _Budget) -> Sequence[Item]:
     if type(column) is bytes and count <= MAX_PIECE_ROWS:
         return unpack_plain_column(column, count)
     if type(column) is tuple and len(column) == 1 and type(column[0]) is bytes:
@@ -389,7 +410,7 @@ def _unpack_batch(packed: msgpack.ExtType, origin: Origin, count: int) -> Column
     return ColumnRows(batch, origin.bare)
 
 
-def _outer(body: bytes | memoryview) -> tuple[Any, _Budget]:
+def _outer(body: bytes | memoryview) -> tuple[Received, _Budget]:
     budget = _Budget(MAX_ITEMS - scan(body, _SEGMENT_DEPTH))
     try:
         return msgpack.unpackb(body, use_list=False), budget

@@ -15,7 +15,7 @@ for them. limited_warnings.py limits the warnings that peers can cause.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
@@ -68,7 +68,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names.split():
             return getattr(import_module(f".{module}", __name__), name)

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...runtime import LoopClock
 from .admission import Admission, AdmissionLimits
@@ -34,7 +34,7 @@ _ACCEPT_AGAIN_S: Final = 0.1
 
 Accept = Callable[[Connection], None]
 
-Start = Callable[["IncomingPeer"], Coroutine[Any, Any, None]]
+Start = Callable[["IncomingPeer"], Coroutine[object, None, None]]
 """Makes the connection of a peer. It runs in a task of its own."""
 
 

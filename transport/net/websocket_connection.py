@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import aiohttp
 
@@ -178,7 +178,7 @@ class WebSocketConnection:
         return ConnectionLostError(f"the connection to {self.peer} is over")
 
 
-def _at_once(writing: Coroutine[Any, Any, None]) -> None:
+def _at_once(writing: Coroutine[object, None, None]) -> None:
     try:
         writing.send(None)
     except StopIteration:

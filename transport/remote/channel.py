@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...actors import DeathWatch, Ref
 from .flow_control import SenderFlow
 from .notes import TELL, ask_note, note
 
 if TYPE_CHECKING:
+    from ...actors import Answer, Message
     from ...runtime import AiostormError
 
 
 class _IgnoreTermination:
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         """Do nothing."""
 
 
@@ -43,7 +44,7 @@ class Channel:
         number: int,
         ref: Ref,
         send: Callable[[bytes], None],
-        asks: dict[int, tuple[asyncio.Future[Any], Channel]],
+        asks: dict[int, tuple[asyncio.Future[Answer], Channel]],
     ) -> None:
         self.number = number
         self.flow = SenderFlow()
@@ -53,7 +54,7 @@ class Channel:
         self._ref = ref
         self._send = send
         self._asks = asks
-        self._waiting: dict[asyncio.Future[Any], tuple[bytes, int, bool]] = {}  # note, size, is it a question
+        self._waiting: dict[asyncio.Future[Answer], tuple[bytes, int, bool]] = {}  # note, size, is it a question
 
     @property
     def path(self) -> str:
@@ -85,7 +86,7 @@ class Channel:
         finally:
             self._waiting.pop(sent, None)
 
-    def ask(self, number: int, message: bytes, reply: asyncio.Future[Any]) -> None:
+    def ask(self, number: int, message: bytes, reply: asyncio.Future[Answer]) -> None:
         """Send a question as soon as there is capacity. The caller calls `forget` in the end."""
         self.check()
         self._asks[number] = reply, self
@@ -96,7 +97,7 @@ class Channel:
             self.flow.sent(size)
             self._send(packed)
 
-    def forget(self, number: int, reply: asyncio.Future[Any]) -> None:
+    def forget(self, number: int, reply: asyncio.Future[Answer]) -> None:
         """The caller does not wait for the answer any more."""
         self._asks.pop(number, None)
         if self._waiting:

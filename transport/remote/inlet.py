@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...actors import DeathWatch, MailboxClosedError, Question, Ref, Terminated
 from .flow_control import ReceiverFlow
+
+if TYPE_CHECKING:
+    from ...actors import Message
 
 
 class Inlet:
@@ -31,7 +34,7 @@ class Inlet:
         *,
         send_taken: Callable[[int, int], None],
         send_ended: Callable[[Terminated], None],
-        drop: Callable[[str, Any, str], None],
+        drop: Callable[[str, Message, str], None],
     ) -> None:
         self.ref = ref
         self.over = False
@@ -39,7 +42,7 @@ class Inlet:
         self._send_ended = send_ended
         self._drop = drop
         self._flow = ReceiverFlow()
-        self._waiting: deque[tuple[Any, int]] = deque()
+        self._waiting: deque[tuple[Message, int]] = deque()
         self._parked = False
         self._death_watch = DeathWatch(ref, self)
 
@@ -47,7 +50,7 @@ class Inlet:
         """Begin to watch the actor."""
         self._death_watch.watch(self.ref.deathwatch)
 
-    def tell(self, message: Any, size_bytes: int) -> None:
+    def tell(self, message: Message, size_bytes: int) -> None:
         """A message has arrived. ProtocolError if it exceeds the limit."""
         if self._waiting or not self.ref.inbox.offer(message):
             self._wait(message, size_bytes)
@@ -82,7 +85,7 @@ class Inlet:
 
     # -- Parked ------------------------------------------------------------------------------------------------------
 
-    def next_piece(self) -> tuple[Any, int] | None:
+    def next_piece(self) -> tuple[Message, int] | None:
         if not self._waiting:
             self._parked = False
             return None
@@ -103,14 +106,14 @@ class Inlet:
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _wait(self, item: Any, size_bytes: int) -> None:
+    def _wait(self, item: Message, size_bytes: int) -> None:
         self._flow.waits(size_bytes)
         self._waiting.append((item, size_bytes))
         if not self._parked:
             self._parked = True
             self.ref.inbox.park(self)  # calls `refused` at once if it is closed
 
-    def _refuse(self, item: Any, error: MailboxClosedError) -> None:
+    def _refuse(self, item: Message, error: MailboxClosedError) -> None:
         if isinstance(item, Question):
             if not item.reply.done():
                 item.reply.set_exception(error)

@@ -26,7 +26,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...actors import ActorSystem, AskFailedError, DeadLetter, MailboxClosedError, Question, Ref, Terminated
 from ..codec.payloads import PayloadKind, pack_payload
@@ -57,7 +57,9 @@ from .notes import (
 )
 
 if TYPE_CHECKING:
+    from ...actors import Answer, Message
     from ...runtime import AiostormError, Rng
+    from ..codec import Received
     from ..link.send_queue import SendQueue
 
 _log = logging.getLogger(__name__)
@@ -72,11 +74,11 @@ MAX_CHANNELS: Final = 65_536
 class Codec(Protocol):
     """Encodes messages."""
 
-    def pack(self, message: Any) -> bytes:
+    def pack(self, message: Message) -> bytes:
         """Encode a message. UnsendableError."""
         ...
 
-    def unpack(self, data: memoryview) -> Any:
+    def unpack(self, data: memoryview) -> Received:
         """Decode a message. ProtocolError."""
         ...
 
@@ -91,7 +93,7 @@ class NodeContext:
         self.numbers: Iterator[int] = itertools.count(int.from_bytes(rng.token_bytes(8), "big") >> 1)
         self.codec: Codec
 
-    def pack(self, message: Any, target: object) -> bytes:
+    def pack(self, message: Message, target: object) -> bytes:
         """Encode a message. UnsendableError, also if it is too large; it names `target`."""
         packed = self.codec.pack(message)
         if len(packed) > MAX_MESSAGE_BYTES:
@@ -109,7 +111,7 @@ class RemotePeer:
         self.context = context
         self.lost = False
         self.incarnations = 0
-        self.asks: dict[int, tuple[asyncio.Future[Any], Channel]] = {}
+        self.asks: dict[int, tuple[asyncio.Future[Answer], Channel]] = {}
         self._send_queue = send_queue
         self._outbox: deque[bytes] = deque()
         self._scheduled = False
@@ -281,7 +283,7 @@ class RemotePeer:
 
     # -- outgoing ----------------------------------------------------------------------------------------------------
 
-    def answer(self, question: int, value: Any) -> None:
+    def answer(self, question: int, value: Answer) -> None:
         """Send the answer of an actor."""
         try:
             self.send(note(REPLY, question, self.context.pack(value, self.name)))
@@ -305,7 +307,7 @@ class RemotePeer:
         code = ReasonCode.IN_ORDER if ended.error is None else ReasonCode.RAISED
         self.send(note(ENDED, number, pack_reason(Reason.of(code, ended.error))))
 
-    def _dead_letter(self, path: str, message: Any, reason: str) -> None:
+    def _dead_letter(self, path: str, message: Message, reason: str) -> None:
         self.context.system.dead_letters.add(DeadLetter(path or f"//{self.context.name}", message, reason))
 
 
@@ -324,7 +326,7 @@ class _RemoteReply:
         """Was the answer sent, or is the peer's incarnation lost?"""
         return self._sent or self._peer.lost or self._peer.incarnations != self._incarnation
 
-    def set_result(self, result: Any, /) -> None:
+    def set_result(self, result: Answer, /) -> None:
         """Send the answer."""
         if not self.done():
             self._sent = True

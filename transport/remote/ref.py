@@ -17,16 +17,17 @@ From: Erlang (`{Name, Node}` and pids), Pekko's ActorSelection and ActorRef.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...actors import DeathWatch, Inbox, MailboxClosedError, Ref, time_out
 from ..errors import NotHereError, PeerLostError
 from .channel import IGNORE_TERMINATION, Channel
 
 if TYPE_CHECKING:
+    from ...actors import Answer, Message, Reply
     from .peer import NodeContext, RemotePeer
 
-_FROM_SYSTEM: Any = object()
+_FROM_SYSTEM: float = object()  # type: ignore[assignment] # compared by identity
 
 
 class PeerTable(Protocol):
@@ -46,7 +47,7 @@ class _TerminationWaiter:
     def __init__(self, terminated: asyncio.Future[None]) -> None:
         self._terminated = terminated
 
-    def post(self, item: Any) -> None:
+    def post(self, item: Message) -> None:
         if not self._terminated.done():
             self._terminated.set_result(None)
 
@@ -87,7 +88,7 @@ class RemoteRef(Ref):
             ended.end(error)
             return ended
 
-    async def tell(self, message: Any) -> None:
+    async def tell(self, message: Message) -> None:
         """Send a message; waits while the channel is full.
 
         UnsendableError if it cannot be sent, MailboxClosedError (NoSuchActorError) if the actor is known to have
@@ -100,13 +101,13 @@ class RemoteRef(Ref):
         if not channel.offer(packed):
             await channel.tell(packed)
 
-    def tell_nowait(self, message: Any) -> bool:
+    def tell_nowait(self, message: Message) -> bool:
         """Send a message if there is capacity now; False if not. Raises as `tell`."""
         channel = self._to()
         channel.check()
         return channel.offer(self._peers.context.pack(message, self))
 
-    async def ask(self, message: Any, *, timeout_s: float | None = _FROM_SYSTEM) -> Any:
+    async def ask(self, message: Message, *, timeout_s: float | None = _FROM_SYSTEM) -> Answer:
         """Send a message and wait for what the actor's `receive` returns. The timeout counts from this call.
 
         Raises as `tell`, and: AskTimeoutError after the timeout, AskFailedError if `receive` raised (its cause is a
@@ -120,7 +121,7 @@ class RemoteRef(Ref):
         system = context.system
         packed = context.pack(message, self)
         loop = system.loop
-        reply: asyncio.Future[Any] = loop.create_future()
+        reply: asyncio.Future[Answer] = loop.create_future()
         number = next(context.numbers)
         channel.ask(number, packed, reply)
         deadlines = system.ask_deadlines if timeout_s is _FROM_SYSTEM else None
@@ -138,7 +139,7 @@ class RemoteRef(Ref):
             if timer is not None:
                 timer.cancel()
 
-    def ask_nowait(self, message: Any, reply: Any) -> bool:
+    def ask_nowait(self, message: Message, reply: Reply) -> bool:
         """NotHereError: only an actor of this process can be asked this way."""
         raise self._not_here()
 

@@ -11,13 +11,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...actors import Ref
 from ..codec.values import pack_message, unpack_message
 from ..errors import UnreadableError
 from .notes import key_of, pack_key
 from .ref import DeadRef, PeerTable, RemoteRef
+
+if TYPE_CHECKING:
+    from ...actors import Message
+    from ..codec import Received
 
 
 class Refs(PeerTable, Protocol):
@@ -35,10 +39,10 @@ class RefCodec:
     def __init__(self, refs: Refs) -> None:
         self._refs = refs
 
-    def pack(self, message: Any) -> bytes:
+    def pack(self, message: Message) -> bytes:
         return pack_message(message, self)
 
-    def unpack(self, data: memoryview) -> Any:
+    def unpack(self, data: memoryview) -> Received:
         return unpack_message(data, self)
 
     def encode_ref(self, value: object) -> bytes | None:
