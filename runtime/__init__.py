@@ -12,7 +12,7 @@ setting_order.py    which setting must not exceed which
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .clock import Clock, LoopClock, is_virtual
 from .directory_store import DirectoryStore
@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Names of child processes, imported when they are first used: most programs start none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 try:
     import fcntl
@@ -57,7 +57,7 @@ class NewFile:
                 with contextlib.suppress(OSError):
                     os.unlink(self._path)
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes, or what has a buffer of them."""
         write_all(self._open(), data)
 
@@ -100,7 +100,7 @@ def write_file(
         new.replace(path)
 
 
-def write_all(fd: int, data: Any) -> None:
+def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
     """Write all bytes to a file descriptor."""
     rest = memoryview(data).cast("B")
     while rest:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 EXIT_CODE: Final = 70
 """EX_SOFTWARE: the user's code should have ended the child."""
@@ -62,11 +62,11 @@ def _after_fork_in_child() -> None:
         sys.settrace(_nothing)
 
 
-def _nothing(frame: FrameType, event: str, argument: Any) -> None:
+def _nothing(frame: FrameType, event: str, argument: object) -> None:
     """Do not trace new calls."""
 
 
-def _end(frame: FrameType, event: str, argument: Any) -> Any:
+def _end(frame: FrameType, event: str, argument: object) -> object:
     """A traced function continues: exit."""
     try:
         os.write(2, _MESSAGE.encode())
