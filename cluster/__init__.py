@@ -3,7 +3,7 @@
 Each name is imported when it is first used, so that a process that needs one name does not wait for the rest.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .control.folder import TopologySocket, find
@@ -92,7 +92,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names.split():
             from importlib import import_module

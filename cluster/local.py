@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..tasks import MailboxWrapper, describe, direct
@@ -25,6 +25,7 @@ from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
     from ..runtime import Clock, Rng
+    from ..topology import Setting, Unchecked
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
     from .runtimes import OnTaskGaveUp, TopologyRuntime
@@ -94,7 +95,7 @@ class LocalCluster:
         self,
         name: str,
         topology: Topology | str,
-        config: Config | Mapping[str, Any] | None = None,
+        config: Config | Mapping[str, Setting] | None = None,
         *,
         arguments: Sequence[str] = (),
     ) -> RunningTopology:
@@ -248,7 +249,7 @@ class LocalCluster:
 
 @asynccontextmanager
 async def running(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None
+    topology: Topology, config: Config | Mapping[str, Setting] | None = None, *, name: str | None = None
 ) -> AsyncIterator[RunningTopology]:
     """One topology for the length of a block: `async with aiostorm.running(topology) as running: …`.
 
@@ -259,15 +260,19 @@ async def running(
 
 
 def cleanup_ctx(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None, key: Any = None
-) -> Callable[[Any], AsyncIterator[None]]:
+    topology: Topology,
+    config: Config | Mapping[str, Setting] | None = None,
+    *,
+    name: str | None = None,
+    key: Unchecked = None,
+) -> Callable[[Unchecked], AsyncIterator[None]]:
     """For aiohttp: `app.cleanup_ctx.append(aiostorm.cleanup_ctx(topology, key=RUNNING))`.
 
     The topology runs as long as the application; with a key (an `aiohttp.web.AppKey`), `app[key]` is its handle. Its
     name: see `running`.
     """
 
-    async def context(app: Any) -> AsyncIterator[None]:
+    async def context(app: Unchecked) -> AsyncIterator[None]:
         async with running(topology, config, name=name) as handle:
             if key is not None:
                 app[key] = handle
@@ -277,15 +282,15 @@ def cleanup_ctx(
 
 
 def lifespan(
-    topology: Topology, config: Config | Mapping[str, Any] | None = None, *, name: str | None = None
-) -> Callable[[Any], Any]:
+    topology: Topology, config: Config | Mapping[str, Setting] | None = None, *, name: str | None = None
+) -> Callable[[Unchecked], Unchecked]:
     """For ASGI frameworks: `FastAPI(lifespan=aiostorm.lifespan(topology))`; the handle is `request.state.running`.
 
     Its name: see `running`.
     """
 
     @asynccontextmanager
-    async def context(app: Any) -> AsyncIterator[dict[str, RunningTopology]]:
+    async def context(app: Unchecked) -> AsyncIterator[dict[str, RunningTopology]]:
         async with running(topology, config, name=name) as handle:
             yield {"running": handle}
 

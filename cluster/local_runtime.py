@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
@@ -17,7 +17,9 @@ from .task_set import TaskSet
 from .tasks_here import TasksHere, make_tasks
 
 if TYPE_CHECKING:
+    from ..actors import Answer
     from ..runtime import Stall
+    from ..topology import MessageId, Result
     from .hosting import Hosting
     from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
 
@@ -75,8 +77,8 @@ class LocalReports:
     def stalls(self) -> list[Stall]:
         return self._stalls.last
 
-    def pending(self) -> dict[str, list[Any]]:
-        open_ids: dict[str, list[Any]] = {}
+    def pending(self) -> dict[str, list[MessageId]]:
+        open_ids: dict[str, list[MessageId]] = {}
         for spout in self._tasks.spouts:
             open_ids.setdefault(spout.task.component, []).extend(spout.open_messages())
         return open_ids
@@ -153,17 +155,17 @@ class LocalRuntime:
         self.task_set.update(config)
         self._stalls.update(self._stall_limits_s())
 
-    async def results(self) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = {}
+    async def results(self) -> dict[str, list[Result]]:
+        found: dict[str, list[Result]] = {}
         for task in self.task_set.tasks:
             value = await self.result_of(task)
             if value is not None:
                 found.setdefault(task.task.component, []).append(value)
         return found
 
-    async def result_of(self, task: TaskActor) -> Any:
+    async def result_of(self, task: TaskActor) -> Result:
         """What a task's `result()` returns."""
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.task_set.tasks.post(task, Question(GetResult(), reply))
         return await reply
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
@@ -23,6 +23,9 @@ from ..runtime import Stall
 from ..tasks import ErrorReport
 from ..transport import register_record
 from .distributed_idle import IdleReport
+
+if TYPE_CHECKING:
+    from ..topology import Setting
 
 PARENT: Final = "parent"
 """The parent's name, its role, and the name of its actor."""
@@ -55,7 +58,7 @@ class ImportTopology:
     name: str
     target: str
     arguments: tuple[str, ...]
-    config: Mapping[str, Any]
+    config: Mapping[str, Setting]
     placement: Mapping[int, str]
     shape: str
     code: str = ""
@@ -133,7 +136,7 @@ class StatusReport:
     error_count: int = 0
     stalls: tuple[Stall, ...] = ()
     stall_count: int = 0
-    pending: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    pending: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     pressure: Backpressure | None = None
     event_count: int = 0
 
@@ -142,7 +145,7 @@ class StatusReport:
 class UpdateConfig:
     """The settings of the topology's configuration from now on."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, Setting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ class WorkerLeaving:
     within_s: float
 
 
-_RECORDS: Final[tuple[type[Any], ...]] = (
+_RECORDS: Final[tuple[type[object], ...]] = (
     ImportTopology,
     Connect,
     Prepare,

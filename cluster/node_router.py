@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..transport import PeerRouter
 
@@ -31,7 +31,7 @@ class NodeRouter(PeerRouter, Protocol):
         """An actor that another process offers under a name."""
         ...
 
-    def link(self, peer: str, address: str | None) -> Any:
+    def link(self, peer: str, address: str | None) -> object:
         """Open a link to a peer: dial its address, or (None) wait until it dials."""
         ...
 

@@ -19,7 +19,7 @@ import enum
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..actors import ActorEscalatedError, ActorSystem
 from ..tasks import ErrorReport, describe
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import TopologyMetrics
     from ..runtime import Stall
+    from ..topology import MessageId, Result, Setting
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
     from .task_set import TaskSet
 
@@ -100,7 +101,7 @@ class RunningTopology:
         """Has the topology failed without a caller having received the error?"""
         return self._failure is not None and not self._failure.reported
 
-    def pending(self) -> dict[str, list[Any]]:
+    def pending(self) -> dict[str, list[MessageId]]:
         """Spout component → ids of messages that are neither acked nor failed."""
         return self._runtime.reports.pending()
 
@@ -120,7 +121,7 @@ class RunningTopology:
         """Why the topology is degraded: a worker does not stay alive. Empty if it is not."""
         return self._runtime.reports.degraded
 
-    async def results(self) -> dict[str, list[Any]]:
+    async def results(self) -> dict[str, list[Result]]:
         """Component → what `result()` of each task returned; components that only return None are left out."""
         self._check_alive()
         return await self._runtime.results()
@@ -171,7 +172,7 @@ class RunningTopology:
         self._check_alive()
         self._set_active(False)
 
-    async def update(self, config: Config | Mapping[str, Any]) -> Config:
+    async def update(self, config: Config | Mapping[str, Setting]) -> Config:
         """Change settings while it runs; returns the configuration that holds now. Components' own settings stay.
 
         Switching backpressure off releases every spout at once. ConfigError for a value that is not allowed, for one

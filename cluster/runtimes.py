@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import TopologyMetrics
     from ..runtime import Stall
     from ..tasks import ErrorReport
-    from ..topology import Config, Plan
+    from ..topology import Config, MessageId, Plan, Result
     from .idle_detection import IdleGoal
 
 OnTaskGaveUp = Callable[[str, BaseException], None]
@@ -58,7 +58,7 @@ class RuntimeReports(Protocol):
         """The last ones, oldest first."""
         ...
 
-    def pending(self) -> dict[str, list[Any]]:
+    def pending(self) -> dict[str, list[MessageId]]:
         """Spout component → pending message ids."""
         ...
 
@@ -106,7 +106,7 @@ class TopologyRuntime(Protocol):
         """Change the settings, which are already checked."""
         ...
 
-    async def results(self) -> dict[str, list[Any]]:
+    async def results(self) -> dict[str, list[Result]]:
         """Component → the results of its tasks that are not None."""
         ...
 

@@ -30,10 +30,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..runtime import AiostormError
 from ..topology import ConfigError, Topology, TopologyBuilder, TopologyError
+
+if TYPE_CHECKING:
+    from ..topology import Unchecked, Value
 
 DEFAULT_ATTRIBUTE = "topology"
 
@@ -52,8 +55,8 @@ class Target:
     module: str = ""
     file: str = ""
     attribute: str = DEFAULT_ATTRIBUTE
-    arguments: tuple[Any, ...] | None = None
-    keywords: dict[str, Any] = field(default_factory=dict)
+    arguments: tuple[Value, ...] | None = None
+    keywords: dict[str, Value] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -137,7 +140,7 @@ def _split(text: str) -> tuple[str, bool, str]:
     return module, bool(colon), rest
 
 
-def _parse_attribute(text: str, rest: str) -> tuple[str, tuple[Any, ...] | None, dict[str, Any]]:
+def _parse_attribute(text: str, rest: str) -> tuple[str, tuple[Value, ...] | None, dict[str, Value]]:
     try:
         node = ast.parse(rest.strip(), mode="eval").body
     except SyntaxError:
@@ -237,8 +240,8 @@ def _plain_folders(folders: Iterable[str]) -> set[str]:
 # -- the attribute -----------------------------------------------------------------------------------------------------
 
 
-def _attribute(module: ModuleType, target: Target) -> Any:
-    found: Any = module
+def _attribute(module: ModuleType, target: Target) -> Unchecked:
+    found: Unchecked = module
     for part in target.attribute.split("."):
         try:
             found = getattr(found, part)
@@ -251,7 +254,7 @@ def _attribute(module: ModuleType, target: Target) -> Any:
     return found
 
 
-def _topology(found: Any, target: Target, arguments: Sequence[str]) -> Topology:
+def _topology(found: Unchecked, target: Target, arguments: Sequence[str]) -> Topology:
     label = f"{target.where}:{target.attribute}"
     given = target.arguments if target.arguments is not None else tuple(arguments)
     if not isinstance(found, Topology | TopologyBuilder) and callable(found):
@@ -273,7 +276,7 @@ def _topology(found: Any, target: Target, arguments: Sequence[str]) -> Topology:
     )
 
 
-def _check_call(make: Callable[..., Any], label: str, given: Sequence[Any], keywords: dict[str, Any]) -> None:
+def _check_call(make: Callable[..., object], label: str, given: Sequence[Value], keywords: dict[str, Value]) -> None:
     """Check the arguments before the call, so that a TypeError inside it is not mistaken."""
     try:
         signature = inspect.signature(make)
@@ -288,14 +291,14 @@ def _check_call(make: Callable[..., Any], label: str, given: Sequence[Any], keyw
         ) from error
 
 
-def _attempt(what: str, make: Callable[[], Any]) -> Any:
+def _attempt(what: str, make: Callable[[], Unchecked]) -> Unchecked:
     try:
         return make()
     except (Exception, SystemExit) as error:
         raise _raised(what, error) from error
 
 
-def _check_own(found: Any, module: ModuleType, target: Target) -> None:
+def _check_own(found: Unchecked, module: ModuleType, target: Target) -> None:
     if isinstance(found, Topology | TopologyBuilder):
         return
     defined = getattr(found, "__module__", None)

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..acker import AckerActor
 from ..actors import Actor, ActorEscalatedError, ActorSystem, Directive, Inbox, Mailbox, Ref, RestartPolicy, restart
@@ -27,6 +27,7 @@ from ..tasks import TaskActor, WorkerResources
 from ..topology import ACKER_COMPONENT, Config
 
 if TYPE_CHECKING:
+    from ..actors import Message
     from .tasks_here import TasksHere
 
 log = logging.getLogger("aiostorm.cluster")
@@ -168,7 +169,7 @@ class _TopologyGuardian(Actor):
         """All tasks have ended."""
         await self.resources.close()
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         raise TypeError(f"the guardian of a topology takes no messages: {message!r}")
 
     def child_escalated(self, ref: Ref, error: BaseException) -> None:

@@ -7,7 +7,7 @@ name and process id.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .folder import TopologySocket, find
@@ -32,7 +32,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names.split():
             return getattr(import_module(f".{module}", __name__), name)

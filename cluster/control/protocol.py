@@ -21,7 +21,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ...runtime import AiostormError, LoopClock
@@ -70,7 +70,7 @@ class StatusResponse:
     pid: int
     state: str
     now_s: float
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     pressure: Backpressure
 
 
@@ -78,14 +78,14 @@ class StatusResponse:
 class UpdateRequest:
     """Change these settings, by field or key."""
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateResponse:
     """The settings are changed: field → (old value, new value)."""
 
-    changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    changed: Mapping[str, tuple[object, object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,14 @@ class ErrorResponse:
     problems: tuple[str, ...]
 
 
-_RECORDS: Final[tuple[type[Any], ...]] = (StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ErrorResponse)
-_VIEW: Final[tuple[type[Any], ...]] = (Backpressure, ComponentPressure, TaskPressure, SpoutPacing, PressureEvent)
+_RECORDS: Final[tuple[type[object], ...]] = (
+    StatusRequest,
+    StatusResponse,
+    UpdateRequest,
+    UpdateResponse,
+    ErrorResponse,
+)
+_VIEW: Final[tuple[type[object], ...]] = (Backpressure, ComponentPressure, TaskPressure, SpoutPacing, PressureEvent)
 
 
 def register() -> None:
@@ -176,7 +182,7 @@ class Control:
             dataclasses.replace(pressure, components=dict(pressure.components)),
         )
 
-    async def _update(self, settings: Mapping[str, Any]) -> UpdateResponse:
+    async def _update(self, settings: Mapping[str, object]) -> UpdateResponse:
         async with self._updating:
             before = self._running.config
             after = await self._running.update(settings)

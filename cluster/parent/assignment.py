@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ...topology import Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
@@ -13,6 +13,7 @@ from ..worker.importing import shape_of
 from .worker_lifecycle import LifecycleTimings
 
 if TYPE_CHECKING:
+    from ...topology import Setting
     from .worker_registry import WorkerRegistry
 
 
@@ -72,6 +73,6 @@ class Deployment:
         )
 
 
-def settings_of(config: Config) -> dict[str, Any]:
+def settings_of(config: Config) -> dict[str, Setting]:
     """The settings of a configuration, to be sent to workers."""
     return {**{key: getattr(config, key) for key in config.model_fields_set}, **config.user}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
@@ -34,7 +34,8 @@ from .worker_handle import WorkerHandle
 from .worker_queries import idle_report, notify_all, results_of
 
 if TYPE_CHECKING:
-    from ...topology import Config, Plan
+    from ...actors import Answer
+    from ...topology import Config, Plan, Result
     from ..runtimes import Mode, OnTaskGaveUp
     from .worker_lifecycle import LifecycleTimings
     from .worker_registry import WorkerRegistry
@@ -91,9 +92,9 @@ class DistributedRuntime:
         self._deployment.config = config
         await notify_all(self._handles, UpdateConfig(settings_of(config)))
 
-    async def results(self) -> dict[str, list[Any]]:
+    async def results(self) -> dict[str, list[Result]]:
         """Waits for a worker that is being restarted; WorkerError if one ends meanwhile."""
-        by_task: dict[int, Any] = {}
+        by_task: dict[int, Result] = {}
         async with self._gathering:  # a worker keeps only its last results
             for worker_handle in self._handles:
                 while not worker_handle.works:
@@ -102,7 +103,7 @@ class DistributedRuntime:
                         raise WorkerError(f"{worker_handle.name} does not run: {why}")
                     await self._changes.wait()
                 by_task.update(await results_of(worker_handle))
-        found: dict[str, list[Any]] = {}
+        found: dict[str, list[Result]] = {}
         for task in self.plan.tasks:
             if task.task_id in by_task:
                 found.setdefault(task.component, []).append(by_task[task.task_id])
@@ -227,7 +228,7 @@ class DistributedRuntime:
         with self._changes.next() as changed:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(idle_report(worker_handle, question)) for worker_handle in asked.values()]
-                left: set[asyncio.Future[Any]] = set(tasks)
+                left: set[asyncio.Future[Answer]] = set(tasks)
                 while left and not changed.done():
                     await asyncio.wait({*left, changed}, return_when=asyncio.FIRST_COMPLETED)
                     left = {answer for answer in left if not answer.done()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, PressureEvent
 from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
@@ -15,6 +15,7 @@ from ..messages import Finish, GetStatus, StatusReport
 if TYPE_CHECKING:  # a worker handle has reports
     from ...runtime import Stall
     from ...tasks import ErrorReport
+    from ...topology import MessageId
     from ..runtimes import WorkerStatus
     from .assignment import Deployment
     from .worker_handle import WorkerHandle
@@ -30,7 +31,7 @@ class WorkerReports:
 
     def __init__(self) -> None:
         self.metrics: dict[int, TaskMetrics] = {}
-        self.pending: dict[str, tuple[Any, ...]] = {}
+        self.pending: dict[str, tuple[MessageId, ...]] = {}
         self._base: dict[int, TaskMetrics] = {}
         self._errors = self._stalls = self._events = 0
 
@@ -101,9 +102,9 @@ class DistributedReports:
     def stalls(self) -> list[Stall]:
         return list(self._stalls)
 
-    def pending(self) -> dict[str, list[Any]]:
+    def pending(self) -> dict[str, list[MessageId]]:
         """At most 1000 ids of each worker; an id that cannot be sent is shown as text."""
-        found: dict[str, list[Any]] = {spout.id: [] for spout in self._deployment.topology.spouts}
+        found: dict[str, list[MessageId]] = {spout.id: [] for spout in self._deployment.topology.spouts}
         for worker_handle in self._worker_handles.values():
             for component, ids in worker_handle.reports.pending.items():
                 found.setdefault(component, []).extend(ids)

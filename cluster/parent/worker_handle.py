@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError, SpawnError
@@ -46,6 +46,7 @@ from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase,
 from .worker_process import WorkerEvents, WorkerProcess
 
 if TYPE_CHECKING:
+    from ...actors import Answer
     from ...runtime.processes import Child
     from .assignment import Deployment
     from .start_order import StartOrder
@@ -101,7 +102,7 @@ class WorkerHandle:
         self._registry.attach(self.name, self)
         self._running = self._registry.system.guard(self._run(), name=f"process of {self.name}")
 
-    async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Any:
+    async def ask(self, actor: str, message: object, *, timeout_s: float | None = None) -> Answer:
         """Ask an actor of the worker. WorkerError if the worker has ended or ends meanwhile."""
         try:
             return await self._registry.node.ref(self.name, actor).ask(message, timeout_s=timeout_s)
@@ -380,7 +381,7 @@ class WorkerHandle:
             await asyncio.wait((self._running,))
 
 
-async def cancelled(*tasks: asyncio.Future[Any]) -> None:
+async def cancelled(*tasks: asyncio.Future[Answer]) -> None:
     """Cancel tasks and wait for their end; their errors are dropped."""
     for task in tasks:
         task.cancel()

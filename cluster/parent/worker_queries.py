@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError
@@ -31,6 +31,7 @@ from ..messages import (
 from .command_errors import command_error
 
 if TYPE_CHECKING:
+    from ...topology import Result
     from ..distributed_idle import IdleReport
     from .worker_handle import WorkerHandle
 
@@ -61,9 +62,9 @@ async def idle_report(worker_handle: WorkerHandle, question: GetIdleReport) -> I
     return report
 
 
-async def results_of(worker_handle: WorkerHandle) -> dict[int, Any]:
+async def results_of(worker_handle: WorkerHandle) -> dict[int, Result]:
     """Task → what its `result()` returned; polls the worker, too. One call at a time. WorkerError."""
-    found: dict[int, Any] = {}
+    found: dict[int, Result] = {}
     try:
         sizes = await worker_handle.ask(SETUP, GatherResults())
         if isinstance(sizes, CommandFailed):

@@ -21,7 +21,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
 from ...transport import Network, Node, PeerLostError, PeerStarted
@@ -31,6 +31,7 @@ from ..worker.log import WorkerLog
 from .children import LocalChildren, RemoteWorkers
 
 if TYPE_CHECKING:
+    from ...actors import Message
     from ...runtime.processes import Child, ChildLine, Spawner
 
 log = logging.getLogger("aiostorm.cluster")
@@ -309,7 +310,7 @@ class _ReportActor(Actor):
         self._registry = registry
         self._worker = worker
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: Message) -> None:
         if isinstance(message, WorkerJoined):
             self._registry.on_joined(self._worker, message)
         elif isinstance(message, TaskGaveUp | WorkerLeaving):

@@ -8,7 +8,7 @@ the event loop, log.py brings what it prints and logs into the parent's log.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
@@ -38,7 +38,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for module, names in _LATER.items():
         if name in names.split():
             return getattr(import_module(f".{module}", __name__), name)

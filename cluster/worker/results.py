@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...tasks import describe
 from ...transport import UnsendableError, pack_value
 from ..messages import PIECE_BYTES, RESULT_ITEMS, CommandFailed, FetchResult
 
 if TYPE_CHECKING:
+    from ...topology import Result
     from ..local_runtime import LocalRuntime
 
 
@@ -41,7 +42,7 @@ class TaskResults:
         return self._packed[order.task][order.offset : order.offset + PIECE_BYTES]
 
 
-def _pack(value: Any) -> bytes:
+def _pack(value: Result) -> bytes:
     """Encode a result. It is for people, so a Counter may become a dict. UnsendableError."""
     try:
         return pack_value(value, RESULT_ITEMS)
@@ -49,7 +50,7 @@ def _pack(value: Any) -> bytes:
         return pack_value(_plain(value), RESULT_ITEMS)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Result) -> Result:
     """The value with plain dict, list, tuple and set for their subclasses."""
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}

@@ -15,7 +15,7 @@ import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
 from ...runtime import LIVENESS, LivenessSettings
@@ -48,6 +48,7 @@ from .results import TaskResults
 from .status import status_report
 
 if TYPE_CHECKING:
+    from ...actors import Answer, Message
     from ..node_router import NodeRouter
 
 PROBLEMS: Final = 10
@@ -232,7 +233,7 @@ class SetupActor(Actor):
     def __init__(self, service: WorkerService) -> None:
         self._service = service
 
-    async def receive(self, message: Any) -> Any:
+    async def receive(self, message: Message) -> Answer:
         service = self._service
         match message:
             case ImportTopology():
@@ -258,7 +259,7 @@ class ControlActor(Actor):
     def __init__(self, service: WorkerService) -> None:
         self._service = service
 
-    def receive(self, message: Any) -> Any:
+    def receive(self, message: Message) -> Answer:
         self._service.commands_received += 1
         match message:
             case GetStatus():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...transport import UnsendableError, pack_value
 from ..messages import GetStatus, StatusReport
 
 if TYPE_CHECKING:
+    from ...topology import MessageId
     from ..local_runtime import LocalRuntime
 
 MAX_PENDING_SHOWN: Final = 1000
@@ -22,6 +23,8 @@ ID_BYTES: Final = 4096
 """A larger message id is shown as text, cut to SHOWN_CHARS."""
 
 SHOWN_CHARS: Final = 200
+
+T = TypeVar("T")
 
 
 def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
@@ -43,11 +46,11 @@ def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
     )
 
 
-def _pending(part: LocalRuntime) -> Mapping[str, tuple[Any, ...]]:
-    shown: dict[str, tuple[Any, ...]] = {}
+def _pending(part: LocalRuntime) -> Mapping[str, tuple[MessageId, ...]]:
+    shown: dict[str, tuple[MessageId, ...]] = {}
     left, left_bytes = MAX_PENDING_SHOWN, MAX_REPORT_BYTES
     for component, ids in part.reports.pending().items():
-        found: list[Any] = []
+        found: list[MessageId] = []
         for message_id in ids[:left]:
             shown_id, size_bytes = _sendable(message_id)
             left_bytes -= size_bytes
@@ -59,7 +62,7 @@ def _pending(part: LocalRuntime) -> Mapping[str, tuple[Any, ...]]:
     return shown
 
 
-def _sendable(message_id: Any) -> tuple[Any, int]:
+def _sendable(message_id: MessageId) -> tuple[MessageId, int]:
     """A message id as it is reported, and its size in bytes."""
     try:
         size_bytes = len(pack_value(message_id))
@@ -71,9 +74,9 @@ def _sendable(message_id: Any) -> tuple[Any, int]:
     return shown, 4 * len(shown)
 
 
-def _last(items: Sequence[Any], new: int) -> tuple[Any, ...]:
+def _last(items: Sequence[T], new: int) -> tuple[T, ...]:
     """The last `new` items, as many as fit into a report."""
-    found: list[Any] = []
+    found: list[T] = []
     left_bytes = MAX_REPORT_BYTES
     for one in reversed(items[-new:] if new > 0 else ()):
         left_bytes -= len(pack_value(one))
