@@ -12,6 +12,7 @@ governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
 fsspec_store.py a store on s3://, gs://, hdfs://, …
+sinks/          bolts that write exactly once: they commit by the number of the snapshot
 """
 
 from .aligner import Aligned, Aligner, Lost
@@ -39,6 +40,7 @@ from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_ta
 from .keyed import KeyedState, State, Value, ValueState
 from .manifest import ComponentPlan, Manifest, TaskBlobs, Watermark, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
+from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
 __all__ = [
     "PART_BYTES",
@@ -47,6 +49,7 @@ __all__ = [
     "Aligned",
     "Aligner",
     "Answer",
+    "BackingMap",
     "Blob",
     "BlobChain",
     "BlobName",
@@ -61,6 +64,7 @@ __all__ = [
     "DamagedError",
     "Done",
     "Failed",
+    "FileSink",
     "ForeignError",
     "FsspecStore",
     "Governor",
@@ -69,22 +73,28 @@ __all__ = [
     "KeyedState",
     "Lost",
     "Manifest",
+    "MapSink",
+    "OpaqueMap",
     "OwnedError",
     "PackedChunk",
     "Phase",
     "Rollback",
     "SaveError",
     "SavedTask",
+    "Sink",
+    "SinkError",
     "SnapshotSettings",
     "State",
     "StateError",
     "TaskBlobs",
+    "TransactionalMap",
     "Trigger",
     "UnmarkedError",
     "UnsavableError",
     "Value",
     "ValueState",
     "Watermark",
+    "WriteAheadSink",
     "WriteManifest",
     "body_of",
     "check_restorable",

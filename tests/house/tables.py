@@ -42,6 +42,9 @@ MACHINES: Final = (
     "state/keyed.py",
     "state/manifest.py",
     "state/ranges.py",
+    "state/sinks/map_sink.py",
+    "state/sinks/maps.py",
+    "state/sinks/sink.py",
     "tasks/emit/detached.py",
     "tasks/emit/emitter.py",
     "tasks/emit/lineage.py",
@@ -182,6 +185,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/executors/endpoints.py",  # a folder of addresses: whose is it, and who may read it?
         "spark/java.py",  # the process' number, in the name of a file
         "spark/sinks/parquet_store.py",  # the files of a sink, synced and renamed
+        "state/sinks/file_sink.py",  # the same
         "spark/workers/slot.py",  # does Spark's daemon live? And the current directory
         "spark/workers/backend.py",  # the current directory, for workers on this machine
         *PROGRAMS,
@@ -305,6 +309,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "spark/batch/push_server.py",  # the CA that the user named, for executors
             "spark/java.py",  # a JAVA_HOME in the user's cache
             "spark/sinks/parquet_store.py",  # the files of a sink
+            "state/sinks/file_sink.py",  # the same
             "transport/net/bound_sockets.py",
             "transport/net/tls.py",  # the certificate that the user named
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs

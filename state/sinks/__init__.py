@@ -1,0 +1,25 @@
+"""Sinks: bolts that write to other systems exactly once, because they commit by the number of a snapshot.
+
+sink.py          the protocol: pre_commit, commit, abort
+write_ahead.py   rows to a database, in one transaction with the number
+file_sink.py     rows to files, which get their name at the commit
+map_sink.py      values by key, in a store of keys and values
+maps.py          what such a store keeps beside a value: the number, and perhaps the value before it
+"""
+
+from .file_sink import FileSink
+from .map_sink import MapSink
+from .maps import BackingMap, OpaqueMap, TransactionalMap
+from .sink import Sink, SinkError
+from .write_ahead import WriteAheadSink
+
+__all__ = [
+    "BackingMap",
+    "FileSink",
+    "MapSink",
+    "OpaqueMap",
+    "Sink",
+    "SinkError",
+    "TransactionalMap",
+    "WriteAheadSink",
+]

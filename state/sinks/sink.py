@@ -1,0 +1,47 @@
+"""Sink: a bolt that writes to another system in two phases, so that each row is there once.
+
+    execute … execute ─ pre_commit(n) ─► handle ─ the snapshot is durable ─► commit(handle)   maybe several times
+                                            │
+                                            ╰──── the snapshot has failed ─► abort(handle)    the rows stay received
+
+1. `pre_commit` returns what is needed to write the rows since the call before: the handle. It is saved with the
+   snapshot. Nothing is visible yet.
+2. `commit` makes the rows visible. It may be called again with the same handle, also on another instance in another
+   process, and also after it was interrupted anywhere: then it completes, and repeats nothing.
+3. `abort` says that this snapshot does not count. The task goes on, and its sources do not repeat the rows: they belong
+   to the next handle. (If sources repeat rows, tasks are built again: `restored` is called instead.)
+4. `restored` is called on each new instance after the handles of the restored snapshot were committed again, and before
+   the first row: what was prepared for greater numbers can be removed.
+
+From: Flink's TwoPhaseCommitSinkFunction, without its transaction objects: the handle is plain data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...runtime import AiostormError
+from ...topology import BasicBolt
+
+
+class SinkError(AiostormError):
+    """A sink that cannot commit: what it has prepared is lost, or another program has changed what it writes to."""
+
+
+class Sink(BasicBolt):
+    """The base of bolts that commit with snapshots (see the module). Handles are sendable values; None: no rows."""
+
+    def pre_commit(self, number: int) -> Any:
+        """All rows before snapshot `number` were executed. Return what `commit` needs to write them; None: nothing."""
+        raise NotImplementedError(f"{type(self).__name__} must define pre_commit")
+
+    def commit(self, handle: Any) -> Any:
+        """The snapshot is durable: make its rows visible, once."""
+        raise NotImplementedError(f"{type(self).__name__} must define commit")
+
+    def abort(self, handle: Any) -> Any:
+        """The snapshot has failed: the rows belong to the next handle."""
+        raise NotImplementedError(f"{type(self).__name__} must define abort")
+
+    def restored(self, number: int | None) -> Any:
+        """The tasks begin again from snapshot `number` (None: from the start). Later numbers were not committed."""

@@ -1,0 +1,195 @@
+"""WriteAheadSink on SQLite: killed before and after each call of the database, and by itself."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm.state import Sink, SinkError, WriteAheadSink
+
+from .sink_runs import ROWS, Kill, Killed, all_kills, context, row, run, sent
+
+INSERT = "INSERT INTO counts (key, n) VALUES (?, ?)"
+
+
+class KilledCursor:
+    def __init__(self, cursor: Any, kill: Kill) -> None:
+        self._cursor, self._kill = cursor, kill
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        return self._kill.step(lambda: self._cursor.execute(statement, values))
+
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        for values in rows:
+            self.execute(statement, values)
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+
+class KilledConnection:
+    """A connection of sqlite3, whose calls are steps."""
+
+    def __init__(self, path: Path, kill: Kill) -> None:
+        self._connection, self._kill = connect(path), kill
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def cursor(self) -> KilledCursor:
+        return KilledCursor(self._connection.cursor(), self._kill)
+
+    def commit(self) -> None:
+        self._kill.step(self._connection.commit)
+
+    def rollback(self) -> None:
+        self._kill.step(self._connection.rollback)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(path: Path, **options: Any) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, **options)
+    connection.execute("PRAGMA synchronous = OFF")  # no crash of the machine here, and many transactions
+    return connection
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "counts.db"
+    with closing(connect(made)) as connection:
+        connection.execute("CREATE TABLE counts (key TEXT, n INTEGER)")
+        connection.commit()
+    return made
+
+
+def content(path: Path) -> list[tuple[str, int]]:
+    with closing(connect(path)) as connection:
+        return connection.execute("SELECT key, n FROM counts ORDER BY n").fetchall()
+
+
+def prepared(path: Path, connecting: Callable[[], Any] | None = None, task: int = 5) -> WriteAheadSink:
+    sink = WriteAheadSink(connecting or (lambda: connect(path)), INSERT)
+    sink.prepare(context(task))
+    return sink
+
+
+def handle_of(sink: Sink, number: int, *rows: tuple[str, int]) -> Any:
+    for values in rows:
+        sink.execute(row(*values), None)  # type: ignore[arg-type]
+    return sent(sink.pre_commit(number))
+
+
+def test_each_row_is_there_once_wherever_it_is_killed(path: Path) -> None:
+    def make(kill: Kill) -> Sink:
+        return WriteAheadSink(lambda: KilledConnection(path, kill), INSERT)
+
+    def clear() -> None:
+        with closing(connect(path)) as connection:
+            connection.execute("DELETE FROM counts")
+            connection.execute("DROP TABLE IF EXISTS aiostorm_commits")
+            connection.commit()
+
+    for kill in all_kills(make):
+        clear()
+        run(make, kill)
+        assert content(path) == ROWS, f"killed at step {kill.steps}"
+
+
+def test_a_repeated_commit_writes_nothing_also_by_another_task(path: Path) -> None:
+    first, second = prepared(path), prepared(path, task=9)
+    handle = handle_of(first, 3, ("a", 1))
+    for sink in (first, first, second):  # after a change of parallelism another task may get the handle
+        sink.commit(handle)
+    assert content(path) == [("a", 1)]
+    with closing(connect(path)) as connection:
+        assert connection.execute("SELECT topology, task, n FROM aiostorm_commits").fetchall() == [("bank", 5, 3)]
+    first.cleanup()
+    second.cleanup()
+
+
+def test_tasks_have_numbers_of_their_own(path: Path) -> None:
+    first, second = prepared(path, task=1), prepared(path, task=2)
+    first.commit(handle_of(first, 7, ("a", 1)))
+    second.commit(handle_of(second, 7, ("b", 2)))
+    assert content(path) == [("a", 1), ("b", 2)]
+    first.cleanup()
+    second.cleanup()
+
+
+def test_an_older_snapshot_than_the_database_has_is_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink = prepared(path)
+    old = handle_of(sink, 1, ("a", 1))
+    sink.commit(old)
+    sink.commit(handle_of(sink, 2, ("b", 2)))
+    with caplog.at_level(logging.WARNING):
+        sink.commit(old)
+    assert "the database has snapshot 2 of topology bank, task 5, but snapshot 1 was restored" in caplog.text
+    assert content(path) == [("a", 1), ("b", 2)]
+    sink.cleanup()
+
+
+def test_a_connection_without_transactions_is_refused_before_a_row_is_written(path: Path) -> None:
+    sink = prepared(path, lambda: connect(path, isolation_level=None))
+    with pytest.raises(SinkError, match="commits each statement by itself"):
+        sink.commit(handle_of(sink, 1, ("a", 1)))
+    assert content(path) == []
+
+
+def test_after_an_error_of_the_database_the_commit_can_be_repeated(path: Path) -> None:
+    sink = prepared(path)
+    handle = handle_of(sink, 1, ("a", 1))
+    with closing(connect(path)) as connection:
+        connection.execute("ALTER TABLE counts RENAME TO hidden")
+        connection.commit()
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            sink.commit(handle)
+        assert sink.connection is None
+        connection.execute("ALTER TABLE hidden RENAME TO counts")
+        connection.commit()
+    sink.commit(handle)
+    assert content(path) == [("a", 1)]
+    sink.cleanup()
+
+
+def test_apply_can_do_anything_in_the_transaction(path: Path) -> None:
+    class Upsert(WriteAheadSink):
+        def apply(self, rows: Sequence[Sequence[Any]], task: int, number: int) -> None:
+            assert (task, number) == (5, 1)
+            for key, n in rows:
+                cursor = self.connection.cursor()
+                cursor.execute("DELETE FROM counts WHERE key = ?", (key,))
+                cursor.execute(INSERT, (key, n))
+                if n == 13:
+                    raise Killed
+
+    sink = Upsert(lambda: connect(path))
+    sink.prepare(context())
+    handle = handle_of(sink, 1, ("a", 1), ("a", 2))
+    handle["rows"].append(["b", 13])
+    with pytest.raises(Killed):
+        sink.commit(handle)
+    assert content(path) == [], "nothing of an interrupted transaction"
+    handle["rows"].pop()
+    sink.commit(handle)
+    assert content(path) == [("a", 2)]
+    sink.cleanup()
+
+
+def test_without_a_statement_apply_must_be_defined(path: Path) -> None:
+    sink = WriteAheadSink(lambda: connect(path))
+    sink.prepare(context())
+    with pytest.raises(SinkError, match="needs a statement, or must define apply"):
+        sink.commit(handle_of(sink, 1, ("a", 1)))
+
+
+def test_without_rows_there_is_nothing_to_commit(path: Path) -> None:
+    assert prepared(path).pre_commit(1) is None
