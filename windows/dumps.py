@@ -253,6 +253,16 @@ def time_or_none(value: Value, what: str) -> int | None:
     return None if value is None else whole_number(value, what)
 
 
+def ms_before(at_ms: int | None, now_ms: int) -> int | None:
+    """How long after now a time of this task's clock is: another task has another clock."""
+    return None if at_ms is None else at_ms - now_ms
+
+
+def ms_after(in_ms: int | None, now_ms: int) -> int | None:
+    """The reverse of ms_before."""
+    return None if in_ms is None else now_ms + in_ms
+
+
 def picked(table: Mapping[RowKey, Value], keys: Iterable[RowKey] | None) -> Iterator[tuple[RowKey, Value]]:
     """The items of a table, or of those of the keys that it has."""
     if keys is None:
@@ -277,6 +287,14 @@ def _parts(dump: Dump) -> tuple[dict[str, Value], dict[TableName, Columns]]:
 
 def _checked(dump: Dump, expected: Mapping[str, Value]) -> tuple[dict[str, Value], dict[TableName, Columns]]:
     head, tables = _parts(dump)
+    check_identity(head, expected)
+    if head["since"] is not None:
+        raise WindowStateError(f"it is a delta since dump {head['since']!r:.100}: apply it to that dump first")
+    return head, tables
+
+
+def check_identity(head: Mapping[str, Value], expected: Mapping[str, Value]) -> None:
+    """WindowStateError if `head` has another version, kind or settings than expected."""
     if head["version"] != expected["version"]:
         raise WindowStateError(
             f"the dump has version {head['version']!r:.100} of the format, and this version of aiostorm reads "
@@ -286,11 +304,8 @@ def _checked(dump: Dump, expected: Mapping[str, Value]) -> tuple[dict[str, Value
         raise WindowStateError(f"it is a dump of {head['kind']!r:.100}, not of {expected['kind']}")
     if head["settings"] != expected["settings"]:
         raise WindowStateError(
-            f"it is a dump of windows with other settings: {_differences(head['settings'], expected['settings'])}"
+            f"it is a dump with other settings: {_differences(head['settings'], expected['settings'])}"
         )
-    if head["since"] is not None:
-        raise WindowStateError(f"it is a delta since dump {head['since']!r:.100}: apply it to that dump first")
-    return head, tables
 
 
 def _differences(found: Value, expected: Mapping[str, Value]) -> str:

@@ -21,11 +21,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from .assigners import duration, whole
+from .dumps import ms_after, ms_before, time_or_none, whole_number
 from .errors import WindowError
 from .timestamps import to_ms
 
 if TYPE_CHECKING:
-    from .values import Row
+    from .values import Row, Value
 
 INTERVAL_MS: Final = 1_000
 """The default interval of a periodic generator."""
@@ -46,6 +47,17 @@ class MaxTimestamp:
         self._unconfirmed: int | None = None  # the first row, while no other row is near it,
         self._near_each_other: list[int] = []  # and the last rows far beyond it that are near each other
         self._max_advance_ms = None if max_advance_ms is None else whole(max_advance_ms, "max_advance_ms")
+
+    def dump(self) -> tuple[Value, ...]:
+        """What it knows, as plain values."""
+        return self.ms, self._first_row, self._unconfirmed, list(self._near_each_other)
+
+    def load(self, state: Value) -> None:
+        """Load what `dump` gave."""
+        self.ms, self._first_row, self._unconfirmed, near = state
+        for value in (self.ms, self._first_row, self._unconfirmed):
+            time_or_none(value, "a timestamp")
+        self._near_each_other = [whole_number(timestamp, "a timestamp") for timestamp in near]
 
     def is_order_free(self, greatest: int) -> bool:
         """Whether the order of rows with this greatest timestamp makes no difference."""
@@ -110,6 +122,17 @@ class Generator(ABC):
         """When `tick` must be called next; None: never."""
         return None
 
+    def dump(self, now_ms: int) -> Value:
+        """What a new generator needs to continue as this one, as a value that can be sent to another process.
+
+        `now_ms`: the time of the task's clock, which another task does not share. Without it a new generator begins
+        anew after a restart; the watermark does not go back.
+        """
+        return None
+
+    def load(self, state: Value, now_ms: int) -> None:  # noqa: B027 - not needed if dump gives None
+        """Load what `dump` gave. Called once, before anything else; not if it gave None."""
+
 
 class Periodic(Generator):
     """Gives a watermark every `interval_ms` of processing time."""
@@ -143,6 +166,15 @@ class Periodic(Generator):
         """When the next watermark is due; None: there is no new one."""
         return self._next_ms if self._max_timestamp.ms != self._sent else None
 
+    def dump(self, now_ms: int) -> Value:
+        return self._max_timestamp.dump(), ms_before(self._next_ms, now_ms), self._sent
+
+    def load(self, state: Value, now_ms: int) -> None:
+        known, in_ms, sent = state
+        self._max_timestamp.load(known)
+        self._next_ms = ms_after(time_or_none(in_ms, "the time until the next watermark"), now_ms)
+        self._sent = time_or_none(sent, "the last watermark")
+
 
 class Punctuated(Generator):
     """Gives a watermark at each row for which `gives_watermark(row)` is true."""
@@ -169,6 +201,12 @@ class Punctuated(Generator):
         self._max_timestamp.observe(timestamps[begin:])
         return None if returned is None else returned - self._lag_ms
 
+    def dump(self, now_ms: int) -> Value:
+        return self._max_timestamp.dump()
+
+    def load(self, state: Value, now_ms: int) -> None:
+        self._max_timestamp.load(state)
+
 
 class ByFunction(Generator):
     """Gives what `function(timestamp_ms, row)` returns: a watermark, or None."""
@@ -185,3 +223,9 @@ class ByFunction(Generator):
         timestamps = [to_ms(value) for value in returned if value is not None]
         self._max_timestamp.observe(timestamps)
         return self._max_timestamp.ms if timestamps else None
+
+    def dump(self, now_ms: int) -> Value:
+        return self._max_timestamp.dump()
+
+    def load(self, state: Value, now_ms: int) -> None:
+        self._max_timestamp.load(state)

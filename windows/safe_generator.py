@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .assigners import whole
+from .dumps import ms_after, ms_before, time_or_none
+from .errors import WindowStateError
 from .generators import INTERVAL_MS, Generator
 from .timestamps import to_ms
 
 if TYPE_CHECKING:
-    from .values import Row
+    from .values import Row, Value
 
 
 class SafeGenerator(Generator):
@@ -58,6 +60,27 @@ class SafeGenerator(Generator):
         if self._due_ms is None or self._paused_until_ms is None:
             return self._due_ms
         return max(self._due_ms, self._paused_until_ms)
+
+    def dump(self, now_ms: int) -> Value:
+        """What the user's generator gives, and the pause. WindowStateError if it raises."""
+        try:
+            return self._generator.dump(now_ms), ms_before(self._paused_until_ms, now_ms)
+        except Exception as error:
+            raise self._state_error("dump", error) from error
+
+    def load(self, state: Value, now_ms: int) -> None:
+        known, paused_ms = state
+        self._paused_until_ms = ms_after(time_or_none(paused_ms, "the pause of a generator"), now_ms)
+        try:
+            if known is not None:
+                self._generator.load(known, now_ms)
+        except Exception as error:
+            raise self._state_error("load", error) from error
+        self._due_ms = self._next()
+
+    def _state_error(self, method: str, error: Exception) -> WindowStateError:
+        name = type(self._generator).__name__
+        return WindowStateError(f"{name}.{method} raised {type(error).__name__}: {error}")
 
     def _next(self) -> int | None:
         try:

@@ -25,10 +25,12 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from .assigners import Session, Sliding
+from .dumps import VERSION, WRONG, check_identity, damaged, ms_after, ms_before, time_or_none
 from .generators import MaxTimestamp
 
 if TYPE_CHECKING:
     from .settings import TimeSettings
+    from .values import Value
 
 WatermarkBefore = tuple[int, int]
 """(place, watermark): the watermark is sent before the row at this place."""
@@ -117,6 +119,29 @@ class StreamClock:
         self._sent_at_ms, self._has_rows = now_ms, False
         self._mark_sent(ms)
         return ms
+
+    def dump(self, now_ms: int) -> dict[str, Value]:
+        """What it knows, as plain values. `now_ms`: this task's clock."""
+        sent_at_ms = ms_before(self._sent_at_ms, now_ms)
+        state = (self._max_timestamp.dump(), self.sent_ms, self._level, sent_at_ms, self._has_rows)
+        return {**self._identity(), "state": state}
+
+    def load(self, dump: dict[str, Value], now_ms: int) -> None:
+        """Load a dump into this clock, which is new. WindowStateError if its windows are others, or it is damaged."""
+        try:
+            check_identity(dump, self._identity())
+            known, sent_ms, level, sent_at_ms, has_rows = dump["state"]
+            self._max_timestamp.load(known)
+            self.sent_ms = time_or_none(sent_ms, "the last watermark")
+            self._level = time_or_none(level, "the level of the last watermark")
+            self._sent_at_ms = ms_after(time_or_none(sent_at_ms, "the time of the last watermark"), now_ms)
+            self._has_rows = bool(has_rows)
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+
+    def _identity(self) -> dict[str, Value]:
+        settings = {"slack_ms": self._slack_ms, "step_ms": self._step_ms, "origin_ms": self._origin_ms}
+        return {"version": VERSION, "kind": type(self).__name__, "settings": settings}
 
     def _mark_sent(self, ms: int) -> None:
         self.sent_ms, self._level = ms, self._level_of(ms)

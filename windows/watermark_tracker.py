@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .dumps import VERSION, WRONG, check_identity, damaged
 from .safe_generator import SafeGenerator
 from .watermarks import END_MS, Watermarks
 
 if TYPE_CHECKING:
     from .generators import Generator
     from .settings import TimeSettings
-    from .values import Row, RowKey
+    from .values import Row, RowKey, Value
 
 
 class WatermarkTracker:
@@ -127,6 +128,30 @@ class WatermarkTracker:
             if at_ms is not None and at_ms <= now_ms:
                 self._on_generated(task, generator.tick(now_ms))
         self._watermarks.tick(now_ms)
+
+    def dump(self, now_ms: int) -> dict[str, Value]:
+        """What it knows, as values that can be sent to another process. `now_ms`: this task's clock."""
+        generators = {task: generator.dump(now_ms) for task, generator in self._generators.items()}
+        return {**self._identity(), "watermarks": self._watermarks.dump(now_ms), "generators": generators}
+
+    def load(self, dump: dict[str, Value], now_ms: int) -> None:
+        """Load a dump into this tracker, which is new. WindowStateError if it has other inputs, or is damaged.
+
+        The time between the dump and the load does not count: an input that sent nothing until the dump becomes idle
+        as if there had been no restart.
+        """
+        try:
+            check_identity(dump, self._identity())
+            self._watermarks.load(dump["watermarks"], now_ms)
+            for task, state in dump["generators"].items():
+                if state is not None:
+                    self._generators[task].load(state, now_ms)
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+
+    def _identity(self) -> dict[str, Value]:
+        settings = {"inputs": self._sends_watermarks, "lag_ms": self._lag_ms, "generators": list(self._generators)}
+        return {"version": VERSION, "kind": type(self).__name__, "settings": settings}
 
     def _on_generated(self, task: int, watermark_ms: int | None) -> None:
         if watermark_ms is not None:

@@ -23,11 +23,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .assigners import whole
+from .dumps import time_or_none, whole_number
 from .errors import WindowError
 from .values import is_a
+
+if TYPE_CHECKING:
+    from .values import Value
 
 END_MS: Final = 2**62
 """The watermark after the last row: later than every time."""
@@ -140,6 +144,22 @@ class Watermarks:
             if changed:
                 self._decide()
         return self.watermark
+
+    def dump(self, now_ms: int) -> dict[str, Value]:
+        """What it knows, as plain values. How long inputs have sent nothing is relative to `now_ms`."""
+        inputs = {
+            name: (known.watermark, known.idle, known.ended, now_ms - known.active_ms)
+            for name, known in self._inputs.items()
+        }
+        return {"watermark": self.watermark, "inputs": inputs}
+
+    def load(self, state: dict[str, Value], now_ms: int) -> None:
+        """Load what `dump` gave."""
+        self.watermark = time_or_none(state["watermark"], "the watermark")
+        for name, (watermark, idle, ended, silent_ms) in state["inputs"].items():
+            known = self._inputs[name] = _Input(now_ms - whole_number(silent_ms, "the silence of an input"))
+            known.watermark = time_or_none(watermark, "the watermark of an input")
+            known.idle, known.ended = bool(idle), bool(ended)
 
     def _decide(self) -> None:
         self.decisions += 1
