@@ -161,9 +161,9 @@ import asyncio, time
 from aiostorm.runtime import StallWatch
 
 async def compute():
-    StallWatch(0.2, print).start()
+    StallWatch(0.5, print).start()  # longer than a busy machine keeps a thread from running
     print("begun", flush=True)
-    while time.process_time() - began_cpu_s < 0.4:
+    while time.process_time() - began_cpu_s < 0.8:
         until_s = time.process_time() + 0.02
         while time.process_time() < until_s:
             pass
@@ -181,7 +181,7 @@ def test_a_process_that_was_stopped_has_not_blocked_its_loop() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.6)
+        time.sleep(1.2)
         process.send_signal(signal.SIGCONT)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
