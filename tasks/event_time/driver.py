@@ -282,11 +282,11 @@ class OpenWindows:
 
     def passed_ms(self, keeper: WatermarkTracker) -> int | None:
         """All windows that are due have fired: the watermark to send downstream."""
-        watermark = keeper.watermark
+        watermark, fired_ms = keeper.watermark, self.machine.watermark
+        if self._fire_when_idle and not self.by_clock and fired_ms is not None:
+            watermark = fired_ms if watermark is None else max(watermark, fired_ms)
         if watermark is None:
             return None
-        if self._fire_when_idle and not self.by_clock and self.machine.watermark is not None:
-            watermark = max(watermark, self.machine.watermark)
         # A window that ends after that may still fire.
         return watermark if watermark >= END_MS else watermark - self._fires_after_ms
 

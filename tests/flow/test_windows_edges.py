@@ -133,3 +133,20 @@ async def test_bad_rows_of_every_kind_fail_and_the_others_count(cluster: LocalCl
     assert sink.values == [("ann", 3 + 10**400, 0, 1_000)]
     assert sorted(feeder.failed) == [*range(1, 7), 9]
     assert sorted(feeder.acked) == [0, 7, 8]
+
+
+async def test_windows_that_fire_because_all_is_idle_move_the_time_downstream(cluster: LocalCluster) -> None:
+    """A single row does not start the time of its input if `max_advance_ms` is set: no watermark is known."""
+    feeder, sink = FeederSpout(FIELDS), Recorder()
+    builder = TopologyBuilder()
+    builder.set_spout("spout", feeder)
+    first = sums(fire_when_idle=True, idle_timeout_ms=5_000, max_advance_ms=1_000)
+    builder.set_bolt("windows", first).global_grouping("spout")
+    behind = WindowedBolt(Tumbling(100), Count(), key="user", timestamp="start")
+    builder.set_bolt("behind", behind).global_grouping("windows")
+    builder.set_bolt("sink", sink).global_grouping("behind")
+    running = await cluster.submit("t", builder.create_topology())
+    await feeder.feed(("ann", 10, 1))
+    await asyncio.sleep(20)
+    assert running.metrics()["windows"].emitted == 1
+    assert sink.values == [("ann", 1, 0, 100)]
