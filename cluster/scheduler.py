@@ -1,7 +1,7 @@
 """Scheduler: which worker runs which task. Pure: a plan and the workers in, a placement out.
 
-    components in the order of the stream, the ackers last          extras are exchanged while that brings neighbours
-    lines ×1   split ×2   count ×4   acker ×2   ── dealt out ─►      together
+    ackers and spouts, then the bolts in the order of the stream    extras are exchanged while that brings neighbours
+    acker ×2   lines ×1   split ×2   count ×4   ── dealt out ─►      together
     w1: lines  split      count count           w2: split count count  …
 
 1. Even: the workers' numbers of tasks differ by at most one.

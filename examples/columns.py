@@ -85,7 +85,7 @@ async def main() -> None:
         await running.wait_finished()
         results = await running.results()
         metrics = running.metrics()
-    counts = sum(results["count"], Counter())
+    counts: Counter[str] = sum(results["count"], Counter())
     print(f"{metrics['payments'].emitted} payments in {metrics['payments'].acked} batches, all acked")
     print(f"{counts.total()} large ones by {len(counts)} users; tasks that counted: {sum(map(bool, results['count']))}")
     print(f"the largest: {results['peak'][0]}")
