@@ -5,7 +5,8 @@ Everything that differs between two runs is reached through this package, so a s
 clock.py            the current time             store.py            the interface to storage that survives a crash
 rng.py              random numbers               directory_store.py  a store in a directory
 loops.py            uvloop or asyncio            files.py            whole files, durable folders
-stall.py            detects a blocked loop       forking.py          ends forked children
+stall.py            detects a blocked loop       threaded_store.py   a store with blocking operations
+forking.py          ends forked children
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 setting_order.py    which setting must not exceed which
@@ -25,6 +26,7 @@ from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, is_ours, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
+from .threaded_store import BlobFiles, ThreadedStore, check_size
 
 if TYPE_CHECKING:
     from .processes import (
@@ -44,6 +46,7 @@ __all__ = [
     "MAX_BLOB_BYTES",
     "MAX_STDIN_BYTES",
     "AiostormError",
+    "BlobFiles",
     "Child",
     "ChildLine",
     "Clock",
@@ -62,9 +65,11 @@ __all__ = [
     "Store",
     "StoreError",
     "SystemRng",
+    "ThreadedStore",
     "WarmPool",
     "add_system",
     "check_blob_name",
+    "check_size",
     "check_stdin",
     "die_with_parent",
     "is_ours",

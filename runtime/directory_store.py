@@ -3,8 +3,7 @@
     write   temporary file → fsync → rename over the blob          sync   fsync of the appended files
     append  to the blob's file, kept open until sync                      fsync of the directory
 
-1. All work is done in one thread of the store: the event loop never waits for the disk, and calls take effect in the
-   order in which they were made, even if a caller is cancelled.
+1. All work is done in one thread of the store (threaded_store.py).
 2. The directory has mode 0700, files 0600, whatever the umask; symbolic links are not followed.
 3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
    Windows, which has no flock).
@@ -18,25 +17,21 @@ From: "Files are hard" (what fsync and rename promise); the habits of SQLite and
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, ParamSpec, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
 from .errors import StoreError
 from .files import OPEN_FLAGS, NewFile, make_folders, sync_file, sync_folder, write_all
-from .store import MAX_BLOB_BYTES, check_blob_name
+from .store import MAX_BLOB_BYTES
+from .threaded_store import ThreadedStore, check_size
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _BLOB: Final = ".blob"
 _TEMPORARY: Final = ".new"
@@ -44,58 +39,16 @@ _LOCK: Final = "lock"
 _MAX_OPEN: Final = 32
 
 
-class DirectoryStore:
+class DirectoryStore(ThreadedStore):
     """A directory of blobs (see the module). It is opened at the first call; `close` releases the directory."""
 
     def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BLOB_BYTES) -> None:
-        if max_bytes < 1:
-            raise ValueError(f"a blob needs at least 1 byte: max_bytes={max_bytes}")
-        self.max_bytes = max_bytes
-        self.path = os.path.abspath(path)
-        self._files = _DirectoryFiles(self.path, max_bytes)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiostorm-store")
-        self._closed = False
-
-    async def read(self, name: str) -> bytes | None:
-        """The content of the blob; None if there is no such blob."""
-        return await self._do(self._files.read, check_blob_name(name))
-
-    async def write(self, name: str, data: bytes) -> None:
-        """Replace the whole blob, or create it. StoreError above `max_bytes`."""
-        await self._do(self._files.write, check_blob_name(name), bytes(data))
-
-    async def append(self, name: str, data: bytes) -> None:
-        """Append to the blob, or create it. StoreError if it would exceed `max_bytes`: it is unchanged then."""
-        await self._do(self._files.append, check_blob_name(name), bytes(data))
-
-    async def remove(self, name: str) -> None:
-        """Remove the blob, if there is one."""
-        await self._do(self._files.remove, check_blob_name(name))
-
-    async def names(self, prefix: str = "") -> list[str]:
-        """The sorted names that start with `prefix`."""
-        return await self._do(self._files.names, prefix and check_blob_name(prefix))
-
-    async def sync(self) -> None:
-        """Return when all earlier calls are durable."""
-        await self._do(self._files.sync)
-
-    async def close(self) -> None:
-        """Release the directory after the earlier calls; it does not sync. A second call has no effect."""
-        if not self._closed:
-            self._closed = True
-            closing = asyncio.get_running_loop().run_in_executor(self._thread, self._files.close)
-            self._thread.shutdown(wait=False)
-            await asyncio.shield(closing)
-
-    async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._closed:
-            raise StoreError(f"the store in {self.path} is closed: open another one")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        path = os.path.abspath(path)
+        super().__init__(_DirectoryFiles(path, max_bytes), path, max_bytes)
 
 
 class _DirectoryFiles:
-    """The file operations of the store's thread: blocking, one call at a time."""
+    """The file operations, in the store's thread. They are BlobFiles."""
 
     def __init__(self, path: str, max_bytes: int) -> None:
         self._path = path
@@ -115,11 +68,11 @@ class _DirectoryFiles:
                 return None
             with open(fd, "rb") as file:
                 data = file.read(self._max_bytes + 1)
-        self._check_size(name, len(data))
+        check_size(self._path, name, len(data), self._max_bytes)
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        self._check_size(name, len(data))
+        check_size(self._path, name, len(data), self._max_bytes)
         temporary = os.path.join(self._path, name + _TEMPORARY)
         with self._working(f"write {name}"):
             with NewFile(temporary) as new:
@@ -133,7 +86,7 @@ class _DirectoryFiles:
         with self._working(f"append to {name}"):
             fd = self._open_for_append(name)
             size_bytes = os.fstat(fd).st_size
-            self._check_size(name, size_bytes + len(data))
+            check_size(self._path, name, size_bytes + len(data), self._max_bytes)
             try:
                 write_all(fd, data)
             except OSError:
@@ -211,13 +164,6 @@ class _DirectoryFiles:
 
     def _file(self, name: str) -> str:
         return os.path.join(self._path, name + _BLOB)
-
-    def _check_size(self, name: str, size_bytes: int) -> None:
-        if size_bytes > self._max_bytes:
-            raise StoreError(
-                f"{self._path}: the blob {name} would have more than {self._max_bytes:,} bytes: split it into several "
-                "blobs, or open the store with a larger max_bytes"
-            )
 
     def _open_for_append(self, name: str) -> int:
         if name in self._appended:

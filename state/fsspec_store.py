@@ -3,8 +3,7 @@
     object stores:       write ─► one put, which is atomic and durable
     other file systems:  write ─► temporary file ─► renamed
 
-1. All work is done in one thread of the store: the event loop never waits for the network, and calls take effect in the
-   order in which they were made, even if a caller is cancelled.
+1. All work is done in one thread of the store: the event loop never waits for the network.
 2. A put of an object store is durable, so `sync` only waits for earlier calls. Of other file systems it is the driver
    that decides when data is durable; for a folder of this machine use DirectoryStore, which syncs.
 3. There is no lock: the owner of a folder is found out by its content (keeper.py).
@@ -16,17 +15,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Mapping
 from importlib import import_module
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
-from ..runtime import MAX_BLOB_BYTES, DirectoryStore, StoreError, check_blob_name
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from ..runtime import MAX_BLOB_BYTES, DirectoryStore, StoreError, ThreadedStore, check_size
 
 _BLOB: Final = ".blob"
 _TEMPORARY: Final = ".new"
@@ -53,58 +47,16 @@ def open_store(where: str, storage_options: Mapping[str, Any] | None = None) -> 
     return FsspecStore(filesystem, root)
 
 
-class FsspecStore:
-    """Blobs below `root` of a file system of fsspec (see the module). `close` ends the thread."""
+class FsspecStore(ThreadedStore):
+    """Blobs below `root` of a file system of fsspec (see the module)."""
 
     def __init__(self, filesystem: Any, root: str, *, max_bytes: int = MAX_BLOB_BYTES) -> None:
-        if max_bytes < 1:
-            raise ValueError(f"a blob needs at least 1 byte: max_bytes={max_bytes}")
-        self.max_bytes = max_bytes
-        self.root = root.rstrip("/")
-        self._files = _Files(filesystem, self.root, max_bytes)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="aiostorm-store")
-        self._closed = False
-
-    async def read(self, name: str) -> bytes | None:
-        """The content of the blob; None if there is no such blob."""
-        return await self._do(self._files.read, check_blob_name(name))
-
-    async def write(self, name: str, data: bytes) -> None:
-        """Replace the whole blob, or create it. StoreError above `max_bytes`."""
-        await self._do(self._files.write, check_blob_name(name), bytes(data))
-
-    async def append(self, name: str, data: bytes) -> None:
-        """Append to the blob, or create it. StoreError if it would exceed `max_bytes`: it is unchanged then."""
-        await self._do(self._files.append, check_blob_name(name), bytes(data))
-
-    async def remove(self, name: str) -> None:
-        """Remove the blob, if there is one."""
-        await self._do(self._files.remove, check_blob_name(name))
-
-    async def names(self, prefix: str = "") -> list[str]:
-        """The sorted names that start with `prefix`."""
-        return await self._do(self._files.names, prefix and check_blob_name(prefix))
-
-    async def sync(self) -> None:
-        """Return when all earlier calls are done."""
-        await self._do(lambda: None)
-
-    async def close(self) -> None:
-        """End the thread after the earlier calls. A second call has no effect."""
-        if not self._closed:
-            self._closed = True
-            last = asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
-            self._thread.shutdown(wait=False)
-            await asyncio.shield(last)
-
-    async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if self._closed:
-            raise StoreError(f"the store in {self.root} is closed: open another one")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        root = root.rstrip("/")
+        super().__init__(_Files(filesystem, root, max_bytes), root, max_bytes)
 
 
 class _Files:
-    """The operations of the store's thread: blocking, one call at a time."""
+    """The operations, in the store's thread. They are BlobFiles."""
 
     def __init__(self, filesystem: Any, root: str, max_bytes: int) -> None:
         self._fs = filesystem
@@ -120,11 +72,11 @@ class _Files:
                     data: bytes = file.read(self._max_bytes + 1)
             except FileNotFoundError:
                 return None
-        self._check_size(name, len(data))
+        check_size(self._root, name, len(data), self._max_bytes)
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        self._check_size(name, len(data))
+        check_size(self._root, name, len(data), self._max_bytes)
         path = self._path(name)
         with self._working(f"write {name}"):
             self._fs.makedirs(self._root, exist_ok=True)
@@ -155,6 +107,12 @@ class _Files:
         names = [name.removesuffix(_BLOB) for name in found if name.endswith(_BLOB)]
         return sorted(name for name in names if name.startswith(prefix))
 
+    def sync(self) -> None:
+        """Nothing is left to do: earlier calls have come before."""
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
     @contextlib.contextmanager
     def _working(self, what: str) -> Generator[None, None, None]:
         try:
@@ -169,10 +127,3 @@ class _Files:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}{_BLOB}"
-
-    def _check_size(self, name: str, size_bytes: int) -> None:
-        if size_bytes > self._max_bytes:
-            raise StoreError(
-                f"{self._root}: the blob {name} would have more than {self._max_bytes:,} bytes: split it into several "
-                "blobs, or open the store with a larger max_bytes"
-            )

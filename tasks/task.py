@@ -7,6 +7,7 @@ The actor outlives its component: after a failure the guardian restarts it and i
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class FailPending:
         self.failure = failure
 
 
-class TaskActor(Actor):
+class TaskActor(Actor, ABC):
     """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time.
 
     `user`: the component. `acks`: what the ackers are to be sent.
@@ -95,9 +96,9 @@ class TaskActor(Actor):
     # -- read by the cluster -----------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def is_idle(self) -> bool:
         """Nothing to do, nothing in hand, nothing waiting to be sent."""
-        raise NotImplementedError
 
     @property
     def pending(self) -> int:

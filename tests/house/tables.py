@@ -223,8 +223,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/stream/session.py",  # the same
     ),
     "concurrent.futures": (
-        "runtime/directory_store.py",  # the disk is waited for in a thread
-        "state/fsspec_store.py",  # a file system far away is waited for in a thread
+        "runtime/threaded_store.py",  # the medium is waited for in a thread
         "spark/sinks/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/user_code.py",  # components with blocking=True run in threads
         "testing/simulation/loop.py",  # the type only: what is for a thread is done at once

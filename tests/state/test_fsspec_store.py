@@ -81,11 +81,11 @@ async def test_a_folder_or_a_url_is_opened(tmp_path: Path) -> None:
     for where in (str(tmp_path), f"file://{tmp_path}"):
         store = open_store(where)
         assert isinstance(store, DirectoryStore)
-        assert store.path == str(tmp_path)
+        assert store.where == str(tmp_path)
         await store.close()
     store = open_store("memory://state/words")
     assert isinstance(store, FsspecStore)
-    assert store.root == "/state/words"
+    assert store.where == "/state/words"
     await store.close()
     with pytest.raises(StoreError, match=r"nothing://x cannot be opened: .*aiostorm\[fsspec\]"):
         open_store("nothing://x")
