@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..tuples import RepeatedAnchor
 from .keyed import KeyedGrouping
-from .shares import DealtMarks, Share, share_each
+from .shares import DealtAnchors, Share, share_each
 
 if TYPE_CHECKING:
     from ..tuples import Row
@@ -54,5 +54,5 @@ class FieldsGrouping(KeyedGrouping[int]):
             return [(targets[i], share, None) for i, share in enumerate(shares) if share]
         if isinstance(anchors, RepeatedAnchor):
             return [(targets[i], share, anchors[: len(share)]) for i, share in enumerate(shares) if share]
-        dealt = DealtMarks(anchors, places, len(targets))
+        dealt = DealtAnchors(anchors, places, len(targets))
         return [(targets[i], share, dealt.share(i)) for i, share in enumerate(shares) if share]

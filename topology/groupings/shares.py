@@ -1,7 +1,7 @@
 """Shares: the rows of a batch for each target, with the anchors of these rows.
 
 1. `share_out`, `share_each` and `share_slices` make one share a target; its rows keep their order.
-2. Anchors may be split when the receiver first uses them (`DealtMarks`): many receivers never do.
+2. Anchors may be split when the receiver first uses them (`DealtAnchors`): many receivers never do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Share = tuple[int, Sequence[Item], Sequence[Anchor] | None]
 """A target task, its rows (or bare values), and the anchors that belong to them (None: untracked)."""
 
 
-class DealtMarks:
+class DealtAnchors:
     """The anchors of a batch that was split, split only when they are first used.
 
     A bolt that emits nothing and fails nothing never uses them, and splitting anchors costs as much as splitting rows.
@@ -54,7 +54,7 @@ class _SharedAnchors(Sequence[Anchor]):
 
     __slots__ = ("_dealt", "_part", "_place")
 
-    def __init__(self, dealt: DealtMarks, place: int, part: slice | None = None) -> None:
+    def __init__(self, dealt: DealtAnchors, place: int, part: slice | None = None) -> None:
         self._dealt = dealt
         self._place = place
         self._part = part

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.topology import share_each, share_out
-from aiostorm.topology.groupings.shares import DealtMarks
+from aiostorm.topology.groupings.shares import DealtAnchors
 
 from ..strategies import numbered
 
@@ -30,7 +30,7 @@ def test_anchors_split_later_are_those_of_a_plain_split(
     places: list[int], start: int | None, stop: int | None, inner_start: int | None, inner_stop: int | None
 ) -> None:
     anchors = [f"a{i}" for i in range(len(places))]
-    dealt = DealtMarks(Once(anchors), places, 4)
+    dealt = DealtAnchors(Once(anchors), places, 4)
     for place in range(4):
         plain = [anchor for anchor, at in zip(anchors, places, strict=True) if at == place]
         share = dealt.share(place)
@@ -50,7 +50,7 @@ def test_anchors_split_later_are_those_of_a_plain_split(
 
 def test_cutting_a_share_does_not_split_its_anchors() -> None:
     anchors = Once("abcd")
-    part = DealtMarks(anchors, [0, 1, 0, 0], 2).share(0)[1:]
+    part = DealtAnchors(anchors, [0, 1, 0, 0], 2).share(0)[1:]
     assert len(anchors) == 4
     assert part[0] == "c"
     assert len(anchors) == 0
@@ -58,7 +58,7 @@ def test_cutting_a_share_does_not_split_its_anchors() -> None:
 
 def test_anchors_have_no_hash() -> None:
     with pytest.raises(TypeError, match="compared, not hashed"):
-        hash(DealtMarks([1], [0], 1).share(0))
+        hash(DealtAnchors([1], [0], 1).share(0))
 
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.booleans())
