@@ -144,6 +144,11 @@ class KeyedState:
             raise StateError(f"{_KEYED_ADVICE}: there is no field. For one value per task use ValueState()")
         self.version = checked_version(version)
 
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The names of its fields."""
+        return self.fields.names
+
     def row_of(self, key: Any) -> tuple[Any, ...]:
         """The values of a key's fields: what the grouping hashes."""
         if len(self.fields) == 1:
@@ -164,6 +169,8 @@ class ValueState:
     """
 
     __slots__ = ("_initial", "version")
+
+    key_fields: tuple[str, ...] = ()
 
     def __init__(self, initial: object = None, *, version: int = 1) -> None:
         try:

@@ -9,6 +9,15 @@ from .exits import Exits
 from .hooks import import_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import WorkerResources
+from .snapshots import (
+    SNAPSHOT_MESSAGES,
+    AbortSnapshot,
+    Aligned,
+    CommitSnapshot,
+    RestoredTask,
+    SnapshotAgent,
+    TakeSnapshot,
+)
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, TaskActor
 from .topology_master import TopologyMaster
@@ -16,10 +25,14 @@ from .updating import update_bolt, update_spout
 from .user_code import GetResult
 
 __all__ = [
+    "SNAPSHOT_MESSAGES",
     "TIME_MESSAGES",
+    "AbortSnapshot",
     "Activate",
+    "Aligned",
     "BackpressureMonitor",
     "BoltTask",
+    "CommitSnapshot",
     "Deactivate",
     "Environment",
     "ErrorLog",
@@ -28,7 +41,10 @@ __all__ = [
     "FailPending",
     "GetResult",
     "MailboxWrapper",
+    "RestoredTask",
+    "SnapshotAgent",
     "SpoutTask",
+    "TakeSnapshot",
     "TaskActor",
     "TimeReader",
     "TopologyMaster",

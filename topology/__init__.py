@@ -1,27 +1,24 @@
 """The parts of a topology, checked and frozen; nothing here runs."""
 
 from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
+from .collectors import BasicCollector, BatchCollector, BoltCollector, SpoutCollector
 from .completion import Completion
 from .components import (
     AckValueSpout,
     BasicBolt,
-    BasicCollector,
-    BatchCollector,
     Bolt,
-    BoltCollector,
     Component,
     Failure,
     FailValueSpout,
     Outputs,
     Progress,
     Spout,
-    SpoutCollector,
     TaskHook,
-    TopologyContext,
     Windowed,
 )
 from .config import Config, component_config
 from .config_keys import nearest
+from .context import StateDeclaration, TopologyContext
 from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
@@ -52,11 +49,20 @@ from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
 from .retention import retention_problems
-from .streams import DEAD_LETTER_FIELDS, WATERMARK_FIELDS, StreamDecl, StreamId, direct, read_outputs
+from .streams import (
+    BARRIER_FIELDS,
+    DEAD_LETTER_FIELDS,
+    WATERMARK_FIELDS,
+    StreamDecl,
+    StreamId,
+    direct,
+    read_outputs,
+)
 from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology
 from .tuples import (
     ACKER_COMPONENT,
+    BARRIER_STREAM,
     DEAD_LETTER_STREAM,
     DEFAULT_STREAM,
     SYSTEM_COMPONENT,
@@ -92,6 +98,7 @@ from .values import (
     Item,
     Key,
     MessageId,
+    Position,
     PyArrow,
     RecordBatch,
     ResourceValue,
@@ -100,6 +107,7 @@ from .values import (
     Row,
     Setting,
     SharedObject,
+    StateValue,
     Timestamp,
     Unchecked,
     Value,
@@ -107,6 +115,8 @@ from .values import (
 
 __all__ = [
     "ACKER_COMPONENT",
+    "BARRIER_FIELDS",
+    "BARRIER_STREAM",
     "DEAD_LETTER_FIELDS",
     "DEAD_LETTER_STREAM",
     "DEFAULT_STREAM",
@@ -162,6 +172,7 @@ __all__ = [
     "Outputs",
     "PartialKeyGrouping",
     "Plan",
+    "Position",
     "Progress",
     "PyArrow",
     "RecordBatch",
@@ -182,6 +193,8 @@ __all__ = [
     "SpoutCollector",
     "SpoutDeclarer",
     "Spreading",
+    "StateDeclaration",
+    "StateValue",
     "StreamDecl",
     "StreamId",
     "Subscription",

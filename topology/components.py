@@ -6,20 +6,20 @@ snake_case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from .fields import Fields
-from .resources import find_resource
 from .time_flow import TimeRole
-from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
-from .values import Declared, MessageId, RecordBatch, ResourceValue, Result, Returned, Setting, Timestamp, Value
+from .values import Declared, MessageId, Position, Result, Returned, Setting
 
 if TYPE_CHECKING:
+    from .collectors import BasicCollector, BoltCollector, SpoutCollector
     from .completion import Completion
-    from .config import Config
+    from .context import StateDeclaration, TopologyContext
     from .streams import StreamId
+    from .tuples import Row, Tuple
 
 Outputs = Fields | Mapping[str, Declared] | str | tuple[str, ...] | list[str] | None
 """Declared streams: fields of the default stream, or stream name → fields (`direct(...)` for a direct stream)."""
@@ -58,231 +58,14 @@ class Progress(NamedTuple):
     note: str = ""
 
 
-class TopologyContext:
-    """A component's view of the topology in which it runs. Storm: TopologyContext."""
-
-    __slots__ = (
-        *("_add_hook", "_fields", "_resources", "_tasks"),
-        *("component", "config", "task_id", "task_index", "topology"),
-    )
-
-    def __init__(
-        self,
-        *,
-        topology: str,
-        component: str,
-        task_id: int,
-        task_index: int,
-        config: Config,
-        tasks: Mapping[str, tuple[int, ...]],
-        fields: Mapping[tuple[str, str], Fields],
-        add_hook: Callable[[TaskHook], None],
-        resources: Mapping[str, ResourceValue] | None = None,
-    ) -> None:
-        self.topology = topology
-        self.component = component
-        self.task_id = task_id
-        self.task_index = task_index
-        self.config = config
-        self._tasks = tasks
-        self._fields = fields
-        self._add_hook = add_hook
-        self._resources = {} if resources is None else resources
-
-    def tasks(self, component: str) -> tuple[int, ...]:
-        """The task ids of a component, ascending; for `emit_direct`."""
-        try:
-            return self._tasks[component]
-        except KeyError:
-            raise KeyError(f"no component {component!r}; there are: {', '.join(sorted(self._tasks))}") from None
-
-    @property
-    def parallelism(self) -> int:
-        """The number of tasks of this component."""
-        return len(self._tasks[self.component])
-
-    def fields(self, component: str, stream: str = DEFAULT_STREAM) -> Fields:
-        """The declared fields of a component's stream."""
-        try:
-            return self._fields[component, stream]
-        except KeyError:
-            raise KeyError(f"{component!r} declares no stream {stream!r}") from None
-
-    def resource(self, name: str) -> ResourceValue:
-        """The resource of this worker with that name: see TopologyBuilder.resource. ResourceError if there is none."""
-        return find_resource(name, self._resources)
-
-    def add_task_hook(self, hook: TaskHook) -> None:
-        """Attach a hook to this task; call this in `open` or `prepare`."""
-        self._add_hook(hook)
-
-
-class SpoutCollector(Protocol):
-    """Emits the tuples of a spout."""
-
-    def emit(self, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM) -> None:
-        """Emit one tuple; with a message id it is tracked, and `ack` or `fail` will be called with that id."""
-        ...
-
-    def emit_direct(
-        self, task: int, values: Row | list[Value], message_id: MessageId = None, stream: str = DEFAULT_STREAM
-    ) -> None:
-        """Emit to one task of a component that subscribed with direct grouping."""
-        ...
-
-    def emit_arrow(
-        self, batch: RecordBatch, message_id: MessageId = None, stream: str = DEFAULT_STREAM, *, task: int | None = None
-    ) -> None:
-        """Emit a pyarrow.RecordBatch whose columns are the stream's fields: one message, one tree.
-
-        `task`: to this task only, on a direct stream.
-        """
-        ...
-
-    def emit_watermark(self, timestamp: Timestamp) -> None:
-        """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
-        ...
-
-    async def drain(self) -> None:
-        """Send what was emitted so far, and wait until the targets have accepted it."""
-        ...
-
-    def wake(self) -> None:
-        """There is something to emit: `next_tuple` is called at once, not after the wait that follows an empty call."""
-        ...
-
-    def finish(self) -> None:
-        """This task has nothing more to emit: `next_tuple` is not called again."""
-        ...
-
-    def report_error(self, error: BaseException) -> None:
-        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
-        ...
-
-
-class BasicCollector(Protocol):
-    """Emits the tuples of a basic bolt, anchored to the tuple that is being executed."""
-
-    def emit(self, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
-        """Emit one tuple."""
-        ...
-
-    def emit_direct(self, task: int, values: Row | list[Value], stream: str = DEFAULT_STREAM) -> None:
-        """Emit to one task of a component that subscribed with direct grouping."""
-        ...
-
-    def emit_arrow(self, batch: RecordBatch, stream: str = DEFAULT_STREAM, *, task: int | None = None) -> None:
-        """Emit a pyarrow.RecordBatch, anchored to the tuple or batch that is being executed."""
-        ...
-
-    async def drain(self) -> None:
-        """Send what was emitted so far, and wait until the targets have accepted it."""
-        ...
-
-    def report_error(self, error: BaseException) -> None:
-        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
-        ...
-
-
-class BatchCollector(BasicCollector, Protocol):
-    """Emits the tuples of `execute_batch`, anchored to the whole batch unless `anchors` names tuples."""
-
-    def emit(
-        self,
-        values: Row | list[Value],
-        stream: str = DEFAULT_STREAM,
-        *,
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
-    ) -> None:
-        """Emit one tuple."""
-        ...
-
-    def emit_rows(
-        self,
-        rows: Iterable[Row],
-        stream: str = DEFAULT_STREAM,
-        *,
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
-    ) -> None:
-        """Emit many tuples: like `emit` for each, at a fraction of the cost."""
-        ...
-
-    def emit_column(
-        self,
-        values: Iterable[Value],
-        stream: str = DEFAULT_STREAM,
-        *,
-        anchors: Tuple | list[Tuple] | tuple[Tuple, ...] | None = ...,
-    ) -> None:
-        """Emit many tuples of one value each, on a stream of one field."""
-        ...
-
-
-class BoltCollector(Protocol):
-    """Emits, acks and fails the tuples of a (rich) bolt."""
-
-    def emit(
-        self,
-        values: Row | list[Value],
-        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
-        stream: str = DEFAULT_STREAM,
-    ) -> None:
-        """Emit one tuple, as a child of `anchors` (one tuple, several, a whole batch, or none: untracked)."""
-        ...
-
-    def emit_direct(
-        self,
-        task: int,
-        values: Row | list[Value],
-        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
-        stream: str = DEFAULT_STREAM,
-    ) -> None:
-        """Emit to one task of a component that subscribed with direct grouping."""
-        ...
-
-    def emit_arrow(
-        self,
-        batch: RecordBatch,
-        anchors: Tuple | TupleBatch | list[Tuple] | tuple[Tuple, ...] | None = None,
-        stream: str = DEFAULT_STREAM,
-        *,
-        task: int | None = None,
-    ) -> None:
-        """Emit a pyarrow.RecordBatch, as a child of `anchors`."""
-        ...
-
-    def ack(self, tup: Tuple | TupleBatch) -> None:
-        """The tuple, or everything passed to `execute_batch`, has been processed. A second ack has no effect."""
-        ...
-
-    def fail(self, tup: Tuple | TupleBatch, error: BaseException | str | None = None) -> None:
-        """The tuple, or everything in a batch, could not be processed: the messages fail at the spout."""
-        ...
-
-    def reset_timeout(self, tup: Tuple) -> None:
-        """Restart the clock of the tuple's tree."""
-        ...
-
-    def emit_watermark(self, timestamp: Timestamp) -> None:
-        """Promise that no tuple before `timestamp` follows; windows downstream use this. Needs `watermarks = True`."""
-        ...
-
-    async def drain(self) -> None:
-        """Send what was emitted so far, and wait until the targets have accepted it."""
-        ...
-
-    def report_error(self, error: BaseException) -> None:
-        """Report an error in the log, the metrics and `running.errors()`, without failing any tuple."""
-        ...
-
-
 class Component:
     """The common base of spouts and bolts: declared outputs, own configuration, blocking or not.
 
     `outputs`: fields of the default stream, or a mapping of stream → fields. `config`: topology settings for this
     component only, by Storm key or field name. `blocking`: user methods are `def` and run in the task's own thread, so
     that they may block. `watermarks`: the component emits watermarks for windows downstream
-    (`collector.emit_watermark`). `on_driver`: it needs something that only the submitting program has (a Spark
+    (`collector.emit_watermark`). `state`: `KeyedState(key=…)` or `ValueState(…)`: `context.state` is restored after a
+    restart (with exactly-once). `on_driver`: it needs something that only the submitting program has (a Spark
     session): if workers run elsewhere, on Spark's executors, its tasks run in that program. Otherwise it has no effect.
     """
 
@@ -290,6 +73,7 @@ class Component:
     config: ClassVar[Mapping[str, Setting]] = {}
     blocking: ClassVar[bool] = False
     watermarks: ClassVar[bool] = False
+    state: ClassVar[StateDeclaration | None] = None
     on_driver: ClassVar[bool] = False
 
     @property
@@ -348,6 +132,24 @@ class Spout(Component):
 
     def fail(self, message_id: MessageId, failure: Failure) -> Returned:
         """The message failed; emit it again or drop it."""
+
+    def snapshot(self) -> Position:
+        """How far it has read its source: exactly the rows that it has emitted so far are before this position.
+
+        Called between two calls of `next_tuple`, or while an `async def next_tuple` waits: so the position must change
+        with the emit, without an `await` in between. Needed with exactly-once, as is `restore`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define snapshot")
+
+    def restore(self, position: Position) -> Returned:
+        """Continue after this position. Called after `open` and before `next_tuple`; not without a snapshot."""
+        raise NotImplementedError(f"{type(self).__name__} must define restore")
+
+    def committed(self, number: int) -> Returned:
+        """Snapshot `number` is durable: what was emitted before it will never be asked for again.
+
+        Commit offsets here, not in `ack`, which is not called with exactly-once.
+        """
 
     def activate(self) -> Returned:
         """The topology was activated."""

@@ -29,6 +29,7 @@ from .config_layers import Layer, Resolved, env_layer, file_layer, override_laye
 from .errors import ConfigError
 from .liveness_config import FIXED, LivenessConfig, no_flag
 from .liveness_config import setting as _setting
+from .snapshot_config import SnapshotConfig
 
 if TYPE_CHECKING:
     from .values import Setting
@@ -48,7 +49,7 @@ Number = Annotated[float, BeforeValidator(no_flag)]
 Delay = Annotated[float, Field(ge=0), BeforeValidator(no_flag)]
 
 
-class Config(LivenessConfig):
+class Config(LivenessConfig, SnapshotConfig):
     """Settings of a topology: `Config(max_spout_pending=5000)`, `Config(**{"topology.max.spout.pending": 5000})`.
 
     Raises ConfigError for values that are not allowed and for unknown `topology.*` keys.

@@ -50,7 +50,7 @@ _TOPOLOGY = """
     serializer.type shellbolt.max.pending skip.missing.kryo.registrations spout.max.batch.size spout.parallelism
     spout.recvq.skips spout.wait.park.microsec spout.wait.progressive.level1.count
     spout.wait.progressive.level2.count spout.wait.progressive.level3.sleep.millis spout.wait.strategy
-    spread.components state.checkpoint.interval.ms state.kryo.register state.provider state.provider.config
+    spread.components state.kryo.register state.provider state.provider.config
     state.synchronization.timeout.secs state.ttl.time.sec stats.ewma.enable stats.ewma.smoothing.factor
     stats.sample.rate submitter.principal submitter.user subprocess.timeout.secs task.error.report.interval
     task.heartbeat.send.number tasks tick.tuple.freq.ms timer.update.interval

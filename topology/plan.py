@@ -70,7 +70,7 @@ def make_plan(topology: Topology, config: Config) -> Plan:
         spec.id: spec.parallelism if cap is None else min(spec.parallelism, cap)
         for spec in topology.components.values()
     }
-    counts[ACKER_COMPONENT] = config.workers if config.acker_executors is None else config.acker_executors
+    counts[ACKER_COMPONENT] = _ackers(config)
     tasks: list[TaskSpec] = []
     tasks_of: dict[str, tuple[int, ...]] = {}
     for component, count in counts.items():
@@ -79,6 +79,12 @@ def make_plan(topology: Topology, config: Config) -> Plan:
         tasks_of[component] = tuple(range(first, first + count))
     feedback = _feedback(topology)
     return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback, time_flow(topology, feedback))
+
+
+def _ackers(config: Config) -> int:
+    if config.guarantee != "at-least-once":
+        return 0
+    return config.workers if config.acker_executors is None else config.acker_executors
 
 
 def _edges(topology: Topology) -> dict[str, list[Edge]]:

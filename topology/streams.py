@@ -28,6 +28,9 @@ DEAD_LETTER_FIELDS = Fields("message_id", "stream", "values", "reason", "error",
 WATERMARK_FIELDS = Fields("watermark_ms")
 """The fields of `WATERMARK_STREAM`, on which tasks send each other watermarks."""
 
+BARRIER_FIELDS = Fields("number", "rows")
+"""The fields of `BARRIER_STREAM`: the snapshot, and how many rows the sender has sent to this task before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamId:

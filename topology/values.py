@@ -44,6 +44,12 @@ Setting: TypeAlias = Any
 ResourceValue: TypeAlias = Any
 """The object that the tasks of a worker share under the name of a resource."""
 
+StateValue: TypeAlias = Any
+"""The state of a task: a State (a dict), a Value, or None."""
+
+Position: TypeAlias = Any
+"""How far a spout has read its source: any value that can be sent to another process."""
+
 SharedObject: TypeAlias = Any
 """An object that groupings of one process share. Each grouping knows the type of its own."""
 

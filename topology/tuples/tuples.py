@@ -30,6 +30,7 @@ DEFAULT_STREAM = "default"
 TICK_STREAM = "__tick"
 DEAD_LETTER_STREAM = "__dead_letter"
 WATERMARK_STREAM = "__watermark"
+BARRIER_STREAM = "__barrier"
 SYSTEM_COMPONENT = "__system"
 ACKER_COMPONENT = "__acker"
 

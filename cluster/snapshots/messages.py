@@ -1,0 +1,71 @@
+"""Messages of snapshots between a parent and its workers. In one process they are passed by calls.
+
+parent ─ SnapshotSetup (with Connect), TakeSnapshot, CommitSnapshot, AbortSnapshot, Rebuild ─► worker
+worker ─ TasksSaved, SaveFailed, TasksCommitted, RowsFailed ─► parent
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot
+
+if TYPE_CHECKING:
+    from ...state import Done, Failed
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSetup:
+    """How the tasks of an incarnation begin: from snapshot `number` (None: from the start) in `place`.
+
+    `place`: a folder that all workers see, or a URL of fsspec.
+    """
+
+    incarnation: int
+    number: int | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """End all tasks at once, and the links to other workers. Connect, Prepare and Open come next."""
+
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TasksSaved:
+    """Tasks of a worker have saved their state, durably."""
+
+    parts: tuple[Done, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveFailed:
+    """A task of a worker cannot save its state."""
+
+    failed: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class TasksCommitted:
+    """Tasks of a worker have committed a snapshot."""
+
+    number: int
+    incarnation: int
+    tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFailed:
+    """A row was not processed, for this reason. Nothing that the worker saves later counts."""
+
+    incarnation: int
+    component: str
+    task: int
+    reason: str
+
+
+SnapshotCommand = TakeSnapshot | CommitSnapshot | AbortSnapshot
+SnapshotReport = TasksSaved | SaveFailed | TasksCommitted | RowsFailed
