@@ -123,6 +123,8 @@ class LocalRuntime:
             hosting=hosting,
             snapshots=snapshots,
         )
+        if snapshots is not None:
+            snapshots.attach(tasks)
         self.task_set = TaskSet(system, tasks, gave_up=gave_up)
         monotonic = system.clock.monotonic
         self._idle = IdleDetector(tasks.spouts, tasks.bolts, tasks.ackers, monotonic, self._exchange_is_idle)

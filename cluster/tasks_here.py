@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..acker import ACKER_MESSAGES, Forget
 from ..actors import ActorSystem, Mailbox
@@ -23,6 +23,7 @@ from ..tasks import (
     Exits,
     FailPending,
     MailboxWrapper,
+    SnapshotAgent,
     SpoutTask,
     TaskActor,
     TopologyMaster,
@@ -34,9 +35,6 @@ from ..tasks import (
 from ..topology import ACKER_COMPONENT, Config, Failure, Plan, Topology, component_config, make_plan
 from ..transport import Exchange, split_capacity
 from .hosting import MASTER_TUPLES, Hosting, origins, remote_tasks
-
-if TYPE_CHECKING:
-    from .snapshots.agent import Agent
 
 TASK_MESSAGES: Final = (ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
 """Encodes the messages to the control lanes of tasks in other workers."""
@@ -132,7 +130,7 @@ def make_tasks(
     gave_up: Callable[[str, BaseException], None],
     mailbox_wrapper: MailboxWrapper = direct,
     hosting: Hosting | None = None,
-    snapshots: Agent | None = None,
+    snapshots: SnapshotAgent | None = None,
 ) -> TasksHere:
     """Make the tasks that are here. ConfigError or TopologyError for mistakes that are found before a task runs."""
     plan = make_plan(topology, config)
@@ -171,8 +169,6 @@ def make_tasks(
     if plan.master in mailboxes:
         found.master = TopologyMaster(env, settings, plan.master)
     found.monitor = BackpressureMonitor(env, settings, plan.master, found.spouts, found.bolts)
-    if snapshots is not None:
-        snapshots.attach(found)
     return found
 
 
