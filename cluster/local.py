@@ -24,7 +24,7 @@ from .running_topology import RunningTopology
 from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
-    from ..runtime import Clock, Rng
+    from ..runtime import Clock, Rng, Store
     from ..topology import Setting, Unchecked
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
@@ -45,6 +45,8 @@ class LocalCluster:
     on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
     private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
     are, too.
+
+    `open_store` opens `topology.state.dir` (exactly once): a folder or a URL of fsspec by default.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class LocalCluster:
         remote_workers: int = 0,
         backend: WorkerBackend | None = None,
         timings: LifecycleTimings | None = None,
+        open_store: Callable[[str], Store] | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
@@ -68,6 +71,7 @@ class LocalCluster:
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._backend = backend
         self._timings = timings
+        self._open_store = open_store
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._mailbox_wrapper = mailbox_wrapper
@@ -241,7 +245,7 @@ class LocalCluster:
 
         system = self._system
         make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
-        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore)
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""
