@@ -78,13 +78,13 @@ class ExactlyOnceRuntime:
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:
-            await self.inner.wait_quiet(goal, broken)
-            if not goal.durable:
-                return
             incarnation = self._manager.incarnation
-            await self._take(broken)
-            if self._manager.incarnation == incarnation:
+            await self.inner.wait_quiet(goal, broken)
+            if goal.durable:
+                await self._take(broken)
+            if self._manager.is_current(incarnation):
                 return
+            await self._changes.wait(self._manager.rebuilt())
 
     async def snapshot(self) -> int:
         """Take a savepoint."""

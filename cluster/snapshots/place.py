@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
-from ...state import Keeper, ReopeningStore, StateError, open_store
+from ...state import Keeper, ReopeningStore, StateError
 from ...topology import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SnapshotPlace:
     """
 
     def __init__(
-        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store] = open_store
+        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store]
     ) -> None:
         self.where = where
         self.store = ReopeningStore(lambda: make_store(where))

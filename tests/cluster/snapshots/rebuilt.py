@@ -1,4 +1,4 @@
-"""A DistributedRuntime with exactly once, in a simulated world, and a topology whose rows say to which build they belong.
+"""A DistributedRuntime with exactly once, in a simulated world, and a topology whose rows say when they were made.
 
 Each spout gives its rows the *generation* that was set last when it was opened; a test sets another one before each
 rebuild. So a bolt sees whether a row comes from tasks that were ended.

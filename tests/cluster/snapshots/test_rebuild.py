@@ -1,4 +1,4 @@
-"""The tasks of all workers are ended and built again: nothing of the old ones reaches the new ones, whatever ends when."""
+"""The tasks of all workers are ended and built again: nothing of the old ones reaches the new, whatever ends when."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_tasks_are_built_again_in_the_same_processes(workers: int) -> None:
             assert driver.runtime.mode == "active"
         await driver.some_rows()
         assert totals == sorted(totals), "nothing that was counted is lost"
-        assert Seen.opened == {generation: TASKS for generation in range(1, 6)}
+        assert Seen.opened == dict.fromkeys(range(1, 6), TASKS)
         assert not driver.lost
         assert not driver.gave_up
 
