@@ -26,6 +26,7 @@ from .targets import import_topology, target_of
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
     from ..runtime import Clock, Rng, Store
     from ..topology import Setting, Unchecked
+    from .parent.assignment import Deployment
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
     from .runtimes import OnTaskGaveUp, TopologyRuntime
@@ -220,14 +221,52 @@ class LocalCluster:
         gave_up: OnTaskGaveUp,
         restore: Restore,
     ) -> TopologyRuntime:
+        registry = self._registry
         if settings.guarantee == "exactly-once":
-            return self._make_exactly_once(name, topology, settings, gave_up, restore)
-        if self._registry is None:
+            return self._make_exactly_once(name, topology, settings, target, arguments, gave_up, restore)
+        if registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
             )
-        from .parent.assignment import Assignment, Deployment
         from .parent.distributed_runtime import DistributedRuntime
+
+        deployment = self._deploy(registry, name, topology, settings, target, arguments)
+        return DistributedRuntime(registry, deployment, gave_up)
+
+    def _make_exactly_once(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Config,
+        target: str,
+        arguments: tuple[str, ...],
+        gave_up: OnTaskGaveUp,
+        restore: Restore,
+    ) -> TopologyRuntime:
+        from .snapshots.building import exactly_once_runtime, rebuilt_local
+
+        system, registry = self._system, self._registry
+        if registry is None:
+            make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
+        else:
+            from .parent.exactly_once import rebuilt_on_workers
+            from .snapshots.place import check_reach
+
+            if self.remote_names or (self._backend is not None and self._backend.is_apart):
+                check_reach(settings.state_dir, name)
+            make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
+
+    def _deploy(
+        self,
+        registry: WorkerRegistry,
+        name: str,
+        topology: Topology,
+        settings: Config,
+        target: str,
+        arguments: tuple[str, ...],
+    ) -> Deployment:
+        from .parent.assignment import Assignment, Deployment
         from .parent.worker_lifecycle import LifecycleTimings
 
         timings = self._timings or LifecycleTimings.of(settings.liveness)
@@ -235,17 +274,7 @@ class LocalCluster:
         if self._timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
-        deployment = Deployment.make(self._registry, name, topology, settings, assignment)
-        return DistributedRuntime(self._registry, deployment, gave_up)
-
-    def _make_exactly_once(
-        self, name: str, topology: Topology, settings: Config, gave_up: OnTaskGaveUp, restore: Restore
-    ) -> TopologyRuntime:
-        from .snapshots.building import exactly_once_runtime, rebuilt_local
-
-        system = self._system
-        make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
-        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
+        return Deployment.make(registry, name, topology, settings, assignment)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""
