@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from .errors import TopologyError
 from .feedback import Edge, edges_of, feedback_edges
+from .guarantees import guarantee_problems
 from .retention import retention_problems
 from .time_flow import TimeFlow, time_flow
 from .tuples import ACKER_COMPONENT
@@ -57,9 +58,10 @@ class Plan:
 def make_plan(topology: Topology, config: Config) -> Plan:
     """Assign task ids to components and ackers, and find the order of the bolts.
 
-    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages.
+    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages, and for what
+    cannot run with its guarantee.
     """
-    problems = retention_problems(topology, config)
+    problems = retention_problems(topology, config) + guarantee_problems(topology, config)
     if problems:
         raise TopologyError(problems)
     cap = config.max_task_parallelism

@@ -11,7 +11,7 @@ From: Flink's checkpointing options; JStorm's transaction.* and Storm's topology
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .config import Config
 
 Guarantee = Literal["at-least-once", "exactly-once", "at-most-once"]
+
+GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
 
 _Count = Annotated[int, BeforeValidator(no_flag)]
 _Number = Annotated[float, BeforeValidator(no_flag)]
