@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported only if there are workers, since these need a netw
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
     from .runtimes import OnTaskGaveUp, TopologyRuntime
+    from .snapshots.place import Restore
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -98,10 +99,12 @@ class LocalCluster:
         config: Config | Mapping[str, Setting] | None = None,
         *,
         arguments: Sequence[str] = (),
+        restore: Restore = "latest",
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
         It may be given by its import string ("package.module:topology"), with arguments if that is a function.
+        `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
         ValueError for a name that runs already or cannot be used; ConfigError and TopologyError for what is seen to be
         wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
@@ -129,7 +132,7 @@ class LocalCluster:
             settings,
             on_killed=lambda: self._forget(name),
             make_runtime=lambda gave_up: self._make_runtime(
-                name, topology, settings, target, tuple(arguments), gave_up
+                name, topology, settings, target, tuple(arguments), gave_up, restore
             ),
         )
         self._topologies[name] = running
@@ -213,7 +216,10 @@ class LocalCluster:
         target: str,
         arguments: tuple[str, ...],
         gave_up: OnTaskGaveUp,
+        restore: Restore,
     ) -> TopologyRuntime:
+        if settings.guarantee == "exactly-once":
+            return self._make_exactly_once(name, topology, settings, gave_up, restore)
         if self._registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
@@ -229,6 +235,15 @@ class LocalCluster:
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
         deployment = Deployment.make(self._registry, name, topology, settings, assignment)
         return DistributedRuntime(self._registry, deployment, gave_up)
+
+    def _make_exactly_once(
+        self, name: str, topology: Topology, settings: Config, gave_up: OnTaskGaveUp, restore: Restore
+    ) -> TopologyRuntime:
+        from .snapshots.building import exactly_once_runtime, rebuilt_local
+
+        system = self._system
+        make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""

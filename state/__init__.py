@@ -12,6 +12,7 @@ governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
 fsspec_store.py a store on s3://, gs://, hdfs://, …
+reopening_store.py a store that is opened again after a failed sync
 sinks/          bolts that write exactly once: they commit by the number of the snapshot
 """
 
@@ -38,8 +39,9 @@ from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
 from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
-from .manifest import ComponentPlan, Manifest, TaskBlobs, pack_manifest, read_manifest
+from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
+from .reopening_store import ReopeningStore
 from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "OwnedError",
     "PackedChunk",
     "Phase",
+    "ReopeningStore",
     "Rollback",
     "SaveError",
     "SavedTask",
@@ -101,6 +104,7 @@ __all__ = [
     "chunks_of",
     "load_owned",
     "load_task",
+    "manifest_name",
     "open_store",
     "pack_manifest",
     "pack_single",

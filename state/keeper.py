@@ -308,7 +308,8 @@ async def load_task(store: Store, saved: TaskBlobs, clock: Clock) -> dict[int, d
     """The saved state of a task by section. DamagedError if it does not have as many keys as it had; ForeignError."""
     sections: dict[int, dict[Any, Any]] = {section: {} for section in saved.sizes}
     async for chunk in chunks_of(store, saved, clock):
-        chunk.apply_to(sections.setdefault(chunk.section, {}))
+        if chunk.section in sections:  # a section that is not saved any more may be in earlier blobs
+            chunk.apply_to(sections[chunk.section])
     for section, content in sections.items():
         if len(content) != saved.sizes.get(section):
             raise DamagedError(

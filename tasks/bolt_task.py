@@ -92,7 +92,8 @@ class BoltTask(TaskActor):
         elif isinstance(component, BasicBolt):
             await self.user.open(component.prepare, context)
         self.user.use_hooks(context)
-        tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, self.user.hook_calls)
+        hooks = self.user.hook_calls
+        tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, hooks, state)
         if isinstance(component, WindowBolt):
             self.execution.use(self.time.window_executor(component, tools, collector))
         else:
