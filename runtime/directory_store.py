@@ -6,7 +6,8 @@
 1. All work is done in one thread of the store (threaded_store.py).
 2. The directory has mode 0700, files 0600, whatever the umask; symbolic links are not followed.
 3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
-   Windows, which has no flock).
+   Windows, which has no flock). A `shared` store is for a process that works for the owner of the directory: it takes
+   no lock, removes nothing of others, and does not make the directory. Each blob has one writer at a time.
 4. Temporary files of an interrupted write are removed when the directory is opened, at the first call.
 5. A failed call changes nothing: a full disk is a StoreError, and the store can still be used. A failed `sync` ends it.
 6. A blob is the file `<name>.blob`, so the names `.` and `..` are harmless. If the file system does not distinguish `A`
@@ -40,19 +41,23 @@ _MAX_OPEN: Final = 32
 
 
 class DirectoryStore(ThreadedStore):
-    """A directory of blobs (see the module). It is opened at the first call; `close` releases the directory."""
+    """A directory of blobs (see the module). It is opened at the first call; `close` releases the directory.
 
-    def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BLOB_BYTES) -> None:
+    `shared`: another store is its owner, in this process or another.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BLOB_BYTES, shared: bool = False) -> None:
         path = os.path.abspath(path)
-        super().__init__(_DirectoryFiles(path, max_bytes), path, max_bytes)
+        super().__init__(_DirectoryFiles(path, max_bytes, shared=shared), path, max_bytes)
 
 
 class _DirectoryFiles:
     """The file operations, in the store's thread. They are BlobFiles."""
 
-    def __init__(self, path: str, max_bytes: int) -> None:
+    def __init__(self, path: str, max_bytes: int, *, shared: bool) -> None:
         self._path = path
         self._max_bytes = max_bytes
+        self._shared = shared
         self._lock_fd: int | None = None
         self._appended: dict[str, int] = {}  # name → file descriptor, until the next sync
         self._renamed = False  # the directory must be synced
@@ -133,11 +138,20 @@ class _DirectoryFiles:
                 f"{self._path}: {self._broken}. Check the disk; then open the store again and read its content"
             )
         try:
-            if self._lock_fd is None:
+            if self._shared:
+                self._check_there()
+            elif self._lock_fd is None:
                 self._open()
             yield
         except OSError as error:
             raise StoreError(f"{self._path}: cannot {what}: {_explained(error)}") from error
+
+    def _check_there(self) -> None:
+        if not os.path.isdir(self._path):
+            raise StoreError(
+                f"{self._path} does not exist on this machine. Its owner makes it: is it on another machine? Then use "
+                "a URL that all machines reach"
+            )
 
     def _open(self) -> None:
         make_folders(self._path, mode=0o700)

@@ -29,13 +29,15 @@ _ATOMIC: Final = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "a
 """Protocols with atomic puts."""
 
 
-def open_store(where: str, storage_options: Mapping[str, Any] | None = None) -> DirectoryStore | FsspecStore:
+def open_store(
+    where: str, storage_options: Mapping[str, Any] | None = None, *, shared: bool = False
+) -> DirectoryStore | FsspecStore:
     """The store of a folder or a URL; nothing is read or written. StoreError if fsspec or a driver is missing.
 
-    `storage_options`: for the driver, as fsspec takes them.
+    `storage_options`: for the driver, as fsspec takes them. `shared`: another process owns it (see DirectoryStore).
     """
     if "://" not in where or where.startswith(("file://", "local://")):
-        return DirectoryStore(where.partition("://")[2] or where)
+        return DirectoryStore(where.partition("://")[2] or where, shared=shared)
     try:
         core = import_module("fsspec.core")
         filesystem, root = core.url_to_fs(where, **(storage_options or {}))

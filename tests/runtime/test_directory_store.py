@@ -75,6 +75,31 @@ async def test_names_lead_nowhere_else(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists(), "nothing is touched before the first call that is one"
 
 
+async def test_shared_stores_write_beside_the_owner_and_each_other(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s") as owner:
+        await owner.write("a", b"owner")
+        async with opened(tmp_path / "s", shared=True) as one, opened(tmp_path / "s", shared=True) as other:
+            assert await one.read("a") == b"owner"
+            (tmp_path / "s" / "b.new").write_bytes(b"another writes it now")
+            await other.write("c", b"other")
+            await asyncio.gather(one.sync(), other.sync())
+            assert (tmp_path / "s" / "b.new").exists(), "what belongs to others stays"
+            assert await one.names() == await owner.names() == ["a", "c"]
+        with pytest.raises(StoreError, match="in use by another store"):
+            async with opened(tmp_path / "s") as second:
+                await second.names()
+
+
+async def test_a_shared_store_does_not_make_the_folder(tmp_path: Path) -> None:
+    async with opened(tmp_path / "s", shared=True) as store:
+        with pytest.raises(StoreError, match=r"does not exist on this machine.*a URL that all machines reach"):
+            await store.write("a", b"")
+        assert not (tmp_path / "s").exists()
+        (tmp_path / "s").mkdir()
+        await store.write("a", b"a")
+        assert await store.read("a") == b"a"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 async def test_only_its_owner_may_read(tmp_path: Path) -> None:
     path = tmp_path / "store"

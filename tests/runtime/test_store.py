@@ -121,6 +121,19 @@ def test_a_directory_keeps(promise: Callable[[Store], Awaitable[None]], tmp_path
 
 
 @pytest.mark.parametrize("promise", CONTRACT, ids=lambda promise: promise.__name__)
+def test_a_shared_directory_keeps(promise: Callable[[Store], Awaitable[None]], tmp_path: Path) -> None:
+    async def run() -> None:
+        store = DirectoryStore(tmp_path, max_bytes=100, shared=True)
+        try:
+            await promise(store)
+        finally:
+            await store.close()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("promise", CONTRACT, ids=lambda promise: promise.__name__)
 def test_a_simulated_disk_keeps(promise: Callable[[Store], Awaitable[None]]) -> None:
     loop = world_loop(0, order="fifo")
 

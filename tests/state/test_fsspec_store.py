@@ -83,6 +83,10 @@ async def test_a_folder_or_a_url_is_opened(tmp_path: Path) -> None:
         assert isinstance(store, DirectoryStore)
         assert store.where == str(tmp_path)
         await store.close()
+    shared = open_store(str(tmp_path / "none"), shared=True)
+    with pytest.raises(StoreError, match="does not exist on this machine"):
+        await shared.names()
+    await shared.close()
     store = open_store("memory://state/words")
     assert isinstance(store, FsspecStore)
     assert store.where == "/state/words"
