@@ -29,7 +29,7 @@ from .config_layers import Layer, Resolved, env_layer, file_layer, override_laye
 from .errors import ConfigError
 from .liveness_config import FIXED, LivenessConfig, no_flag
 from .liveness_config import setting as _setting
-from .snapshot_config import SnapshotConfig
+from .snapshot_config import SnapshotConfig, guarantee_conflicts
 
 if TYPE_CHECKING:
     from .values import Setting
@@ -261,7 +261,7 @@ class Config(LivenessConfig, SnapshotConfig):
             except ValidationError as error:
                 problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
             else:
-                problems = [*problems, *_order_problems(self, resolved)]
+                problems = [*problems, *_order_problems(self, resolved), *guarantee_conflicts(self, resolved.written)]
             if problems:
                 raise ConfigError(*problems)
             self._sources = resolved.sources

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .context import StateDeclaration
     from .groupings import Grouping
     from .resources import Resource
+    from .snapshot_config import Guarantee
     from .streams import StreamDecl, StreamId
 
 Kind = Literal["spout", "bolt"]
@@ -49,7 +50,7 @@ class ComponentSpec:
     """One component: its template, number of tasks, inputs, outputs and own settings.
 
     `outputs` of a spout include the dead-letter stream. `template` is an instance, or a factory that makes one. `time`
-    is its role in event time; `on_driver` and `state`: see Component.
+    is its role in event time; `on_driver` and `state`: see Component. `refused`: why it cannot run with a guarantee.
     """
 
     id: str
@@ -62,6 +63,7 @@ class ComponentSpec:
     time: TimeRole = NO_ROLE
     on_driver: bool = False
     state: StateDeclaration | None = None
+    refused: Mapping[Guarantee, tuple[str, ...]] = field(default_factory=dict)
 
     def create(self) -> Component:
         """A new instance for one task: a deep copy of the instance, or one made by the factory.

@@ -18,7 +18,8 @@ from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
 from .names import NAME, NAME_RULE
-from .retention import lossy_windows
+from .snapshot_config import GUARANTEES
+from .state_checks import by_key_ranges, state_problems
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
@@ -94,29 +95,31 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
             else:
                 found.append(f"config must be a mapping, not {own!r}")
         found += _check_config(settings, config)
+        state = None if component is None else component.state
+        found += state_problems(declaration.kind, state, declaration.inputs)
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
         problems += [f"{declaration.label}: {problem}" for problem in found]
         # Of two components with the same id, the first is checked further; an invalid id cannot be subscribed to.
         if isinstance(declaration.id, str) and declaration.id not in specs:
-            inputs = tuple(declaration.inputs)
             specs[declaration.id] = ComponentSpec(
                 declaration.id,
                 declaration.kind,
                 declaration.template,
                 declaration.parallelism,
-                inputs,
+                by_key_ranges(state, declaration.inputs),
                 outputs,
                 settings,
                 TimeRole() if component is None else component.time_role,
                 component is not None and component.on_driver,
-                None if component is None else component.state,
+                state,
+                {} if component is None else {each: tuple(component.refused(each)) for each in GUARANTEES},
             )
             instances[declaration.id] = component
     problems += _follow_inputs(specs, instances)
     for spec in specs.values():
         problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
-    problems += _check_graph(specs) + lossy_windows(specs)
+    problems += _check_graph(specs)
     return specs, problems
 
 
