@@ -45,7 +45,8 @@ from .watermarks import END_MS
 from .window import AddResult, Window, in_order, new_key
 
 if TYPE_CHECKING:
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .dumps import Columns
     from .values import Row, RowKey, Value
 
 SLICES: Final = "slices"

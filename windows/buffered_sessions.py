@@ -23,7 +23,8 @@ from .window import STEP, new_key
 
 if TYPE_CHECKING:
     from .assigners import Session
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .dumps import Columns
     from .values import Row, RowKey
 
 

@@ -32,7 +32,8 @@ from .window import AddResult, Fired, Window, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .dumps import Columns
 
 MANY: Final = 8
 """More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""

@@ -28,7 +28,8 @@ from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
 
 if TYPE_CHECKING:
-    from .dumps import Columns, Dump, TableName
+    from .changes import TableName
+    from .dumps import Columns, Dump
     from .plain_windows import PlainWindows
     from .rows import ReadRows
     from .session_windows import SessionWindows

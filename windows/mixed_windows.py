@@ -41,7 +41,8 @@ from .watermarks import END_MS
 from .window import Window, new_key
 
 if TYPE_CHECKING:
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .dumps import Columns
     from .values import Row, RowKey, Value
 
 K = TypeVar("K")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .aggregate_runner import Columns
     from .aggregates import Aggregate
     from .assigners import Sliding
+    from .changes import TableName
     from .dumps import Columns as DumpColumns
-    from .dumps import TableName
     from .values import RowKey, State
 
 

@@ -26,7 +26,8 @@ from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .dumps import Columns
 
 States = list[State]
 """One state of each aggregate."""

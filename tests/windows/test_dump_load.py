@@ -45,7 +45,8 @@ from aiostorm.windows import (
     WindowStateError,
 )
 from aiostorm.windows.building import early_windows
-from aiostorm.windows.dumps import Changes, Dump, apply_delta
+from aiostorm.windows.changes import Changes
+from aiostorm.windows.dumps import Dump, apply_delta
 from aiostorm.windows.firing import Firing
 from aiostorm.windows.rows import ReadRows
 from aiostorm.windows.two_stacks import TwoStacks
