@@ -4,7 +4,8 @@ State (a dict) ─ freeze ─► capture ─ slices ─► chunks ─► blobs �
 
 keyed.py        declarations, the dict, the keys that were touched
 aligner.py      when a task has received the barriers of a snapshot from all its sources
-deltas.py       the content at one moment as chunks of bytes, and back
+chunks.py       rows as bytes, and back
+deltas.py       the content at one moment as chunks
 blobs.py        chunks in blobs, each with a checksum
 coordinator.py  which snapshot is taken, when it counts, what happens if it fails
 manifest.py     what belongs to a snapshot, written last
@@ -17,6 +18,7 @@ sinks/          bolts that write exactly once: they commit by the number of the 
 
 from .aligner import Aligned, Aligner, Lost
 from .blobs import PART_BYTES, Blob, BlobName, BlobRef, BlobWriter, body_of
+from .chunks import ATOMS, FIRST_ROWS, REMOVED, Chunk, PackedChunk, RowPacker, next_rows, unpack_chunks
 from .coordinator import (
     Abort,
     Action,
@@ -32,7 +34,7 @@ from .coordinator import (
     Trigger,
     WriteManifest,
 )
-from .deltas import Capture, Chunk, PackedChunk, check_savable, pack_single, unpack_chunks
+from .deltas import Capture, check_savable, pack_single
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
@@ -43,7 +45,10 @@ from .ranges import KeyOwner, check_restorable
 from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
 __all__ = [
+    "ATOMS",
+    "FIRST_ROWS",
     "PART_BYTES",
+    "REMOVED",
     "Abort",
     "Action",
     "Aligned",
@@ -79,6 +84,7 @@ __all__ = [
     "PackedChunk",
     "Phase",
     "Rollback",
+    "RowPacker",
     "SaveError",
     "SavedTask",
     "Sink",
@@ -102,6 +108,7 @@ __all__ = [
     "chunks_of",
     "load_owned",
     "load_task",
+    "next_rows",
     "open_store",
     "pack_manifest",
     "pack_single",

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..runtime import Clock, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
-from .deltas import Capture, Chunk, PackedChunk, unpack_chunks
+from .chunks import Chunk, PackedChunk, unpack_chunks
 from .errors import DamagedError, OwnedError, SaveError, StateError
 from .manifest import (
     PREFIX,
@@ -40,6 +40,7 @@ from .manifest import (
 from .ranges import KeyOwner, merge_owned
 
 if TYPE_CHECKING:
+    from .deltas import Capture
     from .keyed import KeyedState
 
 OWNER: Final = "owner"
