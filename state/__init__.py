@@ -40,7 +40,7 @@ from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
 from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
-from .manifest import ComponentPlan, Manifest, TaskBlobs, Watermark, pack_manifest, read_manifest
+from .manifest import ComponentPlan, Manifest, TaskBlobs, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
 from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
@@ -99,7 +99,6 @@ __all__ = [
     "UnsavableError",
     "Value",
     "ValueState",
-    "Watermark",
     "WriteAheadSink",
     "WriteManifest",
     "body_of",

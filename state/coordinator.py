@@ -31,7 +31,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .blobs import BlobRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +51,29 @@ class SnapshotSettings:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A task has saved its state. `handle`: what its sink has to commit, or None. `loop_ms`: the time of the loop."""
+    """A task has saved its state. `sizes`: how many keys each section has. `loop_ms`: the time of the event loop."""
 
     number: int
     task: int
     incarnation: int
-    blobs: tuple[Any, ...] = ()
-    handle: Any = None
+    blobs: tuple[BlobRef, ...] = ()
     loop_ms: float = 0.0
+    sizes: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task could not save its state, for this reason. `lost`: rows to it were lost or arrived twice (see Aligner)."""
+    """A task could not save its state, for this reason. `lost`: rows to it were lost or arrived twice (see Aligner).
+
+    `final`: it would fail again.
+    """
 
     number: int
     task: int
     incarnation: int
     reason: str
     lost: bool = False
+    final: bool = False
 
 
 # -- what the coordinator decides --------------------------------------------------------------------------------------
@@ -94,15 +101,13 @@ class WriteManifest:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The snapshot is durable: sinks commit their handles (task → handle), and spouts are notified.
+    """The snapshot is durable: sinks commit what they have prepared, and spouts are notified.
 
-    `tasks` have to confirm with `on_committed`. It may be sent again. After a restore, `handles` are those of the
-    manifest, whose tasks may be of another parallelism.
+    `tasks` have to confirm with `on_committed`. It may be sent again.
     """
 
     number: int
     incarnation: int
-    handles: Mapping[int, Any]
     tasks: frozenset[int]
 
 
@@ -165,7 +170,6 @@ class _Snapshot:
     requests: tuple[Any, ...] = ()
     final: bool = False
     parts: dict[int, Done] = field(default_factory=dict[int, Done])
-    handles: Mapping[int, Any] = field(default_factory=dict[int, Any])
     rollback: str | None = None
     """Why the tasks must be rolled back as soon as the store has answered."""
 
@@ -289,8 +293,7 @@ class Coordinator:
         self._failures = self._store_failures = 0
         if current.rollback is not None:
             return self._roll_back(current.rollback, unknown=True)
-        handles = {task: done.handle for task, done in current.parts.items() if done.handle is not None}
-        return [self._commit(current, handles, now_s)]
+        return [self._commit(current, now_s)]
 
     def on_write_failed(self, number: int, reason: str, now_s: float, *, certain: bool) -> list[Action]:
         """The manifest was not written. `certain`: it is not in the store, and will not be.
@@ -326,10 +329,8 @@ class Coordinator:
             return []
         return self._roll_back(reason, unknown=self.phase is Phase.RESTORING)
 
-    def on_restored(
-        self, incarnation: int, number: int | None, handles: Mapping[int, Any], now_s: float
-    ) -> list[Action]:
-        """The tasks are built, with the state of this snapshot (None: without) and the handles of its manifest.
+    def on_restored(self, incarnation: int, number: int | None, now_s: float) -> list[Action]:
+        """The tasks are built, with the state of this snapshot (None: without).
 
         The store has removed, durably, every newer manifest that could not be loaded.
         """
@@ -346,7 +347,7 @@ class Coordinator:
             self.phase = Phase.IDLE
             return actions + self.on_time(now_s)
         self._current = _Snapshot(number, now_s, set())
-        return [*actions, self._commit(self._current, handles, now_s)]
+        return [*actions, self._commit(self._current, now_s)]
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -374,7 +375,7 @@ class Coordinator:
         if self._failures >= self.settings.max_failures:
             return self._roll_back(f"snapshot {current.number} is not committed by tasks {tasks}")
         current.since_s = now_s
-        return [Commit(current.number, self.incarnation, current.handles, frozenset(current.missing))]
+        return [Commit(current.number, self.incarnation, frozenset(current.missing))]
 
     def _fail(self, current: _Snapshot, reason: str, now_s: float) -> list[Action]:
         self._failures += 1
@@ -388,12 +389,11 @@ class Coordinator:
         self._requests.put_back(current)
         return [Abort(current.number, reason), *self.on_time(now_s)]
 
-    def _commit(self, current: _Snapshot, handles: Mapping[int, Any], now_s: float) -> Commit:
+    def _commit(self, current: _Snapshot, now_s: float) -> Commit:
         self.phase = Phase.COMMITTING
         current.since_s = now_s
-        current.handles = handles
         current.missing = set(self._tasks)
-        return Commit(current.number, self.incarnation, handles, self._tasks)
+        return Commit(current.number, self.incarnation, self._tasks)
 
     def _complete(self, current: _Snapshot, now_s: float) -> list[Action]:
         self._current = None

@@ -21,7 +21,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ..runtime import Clock, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
@@ -250,8 +250,16 @@ def _number_of(name: str) -> int | None:
     return blob.number if blob is not None else manifest_number(name)
 
 
+class Blobs(Protocol):
+    """Where blobs are written: a Keeper, or another process of its topology."""
+
+    async def write(self, blob: Blob) -> None:
+        """Write a blob. SaveError."""
+        ...
+
+
 async def save_task(
-    keeper: Keeper,
+    keeper: Blobs,
     task: int,
     number: int,
     captures: Sequence[Capture],

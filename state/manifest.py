@@ -6,18 +6,17 @@
 2. A manifest of a newer format, of another topology, or with another number than its name says, is refused by name.
 3. The blobs of a task are a full snapshot and deltas after it, in the order in which they are applied, with the parts
    of each. A manifest that says otherwise cannot be made, or read.
-4. Offsets of spouts and handles of sinks are values of users: packed, and not looked at here.
+4. Positions of spouts and handles of sinks are in the blobs of their tasks.
 
 From: Flink's CompletedCheckpoint and its _metadata; JStorm's SnapshotState.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -75,17 +74,8 @@ class TaskBlobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
-    """The watermark that a task had received from one of its inputs."""
-
-    task: int
-    source: int
-    watermark_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
-    """A snapshot. `offsets`: spout task → packed offset; `handles`: sink task → packed handle; `taken_s`: since 1970.
+    """A snapshot. `taken_s`: seconds since 1970.
 
     A `savepoint` was asked for by a user, and is never removed.
     """
@@ -94,9 +84,6 @@ class Manifest:
     topology: str
     plan: tuple[ComponentPlan, ...]
     tasks: tuple[TaskBlobs, ...] = ()
-    offsets: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
-    handles: Mapping[int, bytes] = field(default_factory=dict[int, bytes])
-    watermarks: tuple[Watermark, ...] = ()
     savepoint: bool = False
     taken_s: float = 0.0
 
@@ -107,9 +94,8 @@ class Manifest:
         if len(planned) != sum(len(part.tasks) for part in self.plan):
             raise ValueError("a task is planned twice")
         tasks = [part.task for part in self.tasks]
-        named = {*tasks, *self.offsets, *self.handles, *(each.task for each in self.watermarks)}
-        if len(set(tasks)) != len(tasks) or not named <= planned:
-            raise ValueError(f"tasks {sorted(named - planned) or tasks} are not in the plan, or are there twice")
+        if len(set(tasks)) != len(tasks) or not set(tasks) <= planned:
+            raise ValueError(f"tasks {sorted(set(tasks) - planned) or tasks} are not in the plan, or are there twice")
         for name in (BlobName.parse(blob.name) for part in self.tasks for blob in part.blobs):
             if name is not None and name.number > self.number:
                 raise ValueError(f"{name} is newer than snapshot {self.number}")
@@ -211,9 +197,6 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
             ]
             for part in manifest.tasks
         ],
-        "offsets": _bytes_to_json(manifest.offsets),
-        "handles": _bytes_to_json(manifest.handles),
-        "watermarks": [[each.task, each.source, each.watermark_ms] for each in manifest.watermarks],
     }
 
 
@@ -237,32 +220,15 @@ def _from_json(found: Any) -> Manifest:
         _text(found["topology"]),
         tuple(plan),
         tuple(tasks),
-        _bytes_from_json(found["offsets"]),
-        _bytes_from_json(found["handles"]),
-        tuple(Watermark(_int(task), _int(source), _signed(ms)) for task, source, ms in found["watermarks"]),
         found["savepoint"],
         float(found["taken_s"]),
     )
 
 
-def _bytes_to_json(values: Mapping[int, bytes]) -> list[tuple[int, str]]:
-    return [(task, base64.b64encode(value).decode()) for task, value in sorted(values.items())]
-
-
-def _bytes_from_json(found: Sequence[tuple[int, str]]) -> dict[int, bytes]:
-    return {_int(task): base64.b64decode(_text(value), validate=True) for task, value in found}
-
-
-def _signed(value: Any) -> int:
-    if type(value) is not int:
-        raise ValueError(f"{value!r:.50} instead of an int")
-    return value
-
-
 def _int(value: Any) -> int:
-    if _signed(value) < 0:
-        raise ValueError(f"{value!r:.50} is negative")
-    return _signed(value)
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r:.50} instead of an int of at least 0")
+    return value
 
 
 def _ints(values: Any) -> tuple[int, ...]:

@@ -27,6 +27,9 @@ from .execute.choice import Rewire, choose_executor
 from .failures import HELD, Failures
 from .in_flight import Taken
 from .sampling import BoltSampling
+from .snapshots.bolt_snapshots import BoltSnapshots
+from .snapshots.messages import SNAPSHOT_KINDS
+from .snapshots.task_saver import new_state
 from .task import TaskActor
 from .turn_limits import InputLimits, Portions
 from .turns import BoltTurns
@@ -48,6 +51,9 @@ class BoltTask(TaskActor):
         self.collectors: list[TaskCollector] = []
         self.failures = Failures(self, self.taken, config)
         self.time = BoltTime(self)
+        self.snapshots: BoltSnapshots | None = None
+        if env.snapshots is not None:
+            self.snapshots = BoltSnapshots(self, env.snapshots, self.failures.held)
         portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, settings.target_s)
         self.limits = InputLimits(self.box, portions, config, settings.target_s)
         self.turns = BoltTurns(self, self.taken, self.limits, self.time, self.failures)
@@ -69,8 +75,14 @@ class BoltTask(TaskActor):
         """Make, prepare and connect a component: the first, or the next after a failure."""
         self._close_collectors()
         self.failures.begin()
+        snapshots, is_first = self.snapshots, self.user.component is None
+        if snapshots is not None and is_first:
+            await snapshots.restore()
+        elif snapshots is not None:
+            self.row_failed("the bolt was restarted: its instance is lost")
         component = await self.user.make()
-        context, report = self.user.context(), partial(self.report, "report_error")
+        state = new_state(self.spec.state, {}) if snapshots is None else snapshots.saver.state
+        context, report = self.user.context(state), partial(self.report, "report_error")
         fails = (self.failures.fail_row, self.failures.fail_segment)
         kind = WindowCollector if isinstance(component, WindowedBolt) else BoltTaskCollector
         collector = kind(self.emitter, self.outbox, report, *fails, self.turns.wake)
@@ -86,6 +98,8 @@ class BoltTask(TaskActor):
         else:
             self.execution.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
             self.time.pass_through(component, tools)
+        if snapshots is not None and is_first:
+            await snapshots.restore_sink()
         self.limits.use_batches(batches=self.execution.batches is not None)
         self.begin_ticks()
         self.time.begin()
@@ -130,6 +144,8 @@ class BoltTask(TaskActor):
             await self.user.end("cleanup")
         finally:  # also if the cleanup hangs and is cancelled
             self._close_collectors()
+            if self.snapshots is not None:
+                self.snapshots.stop()
             for segment in self.taken.segments:
                 self.dead_letter(segment)
             self.time.report_dropped()
@@ -150,6 +166,8 @@ class BoltTask(TaskActor):
             message.work()
         elif kind is WatermarkRequest:
             self.watermarks.resend(message.task)
+        elif self.snapshots is not None and kind in SNAPSHOT_KINDS:
+            await self.snapshots.on_control(message)
         else:
             raise TypeError(f"a bolt task does not understand {message!r}")
 

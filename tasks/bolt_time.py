@@ -10,18 +10,16 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ..topology import WATERMARK_STREAM, Segment
 from .event_time.time_messages import WatermarkRequest
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
 
 if TYPE_CHECKING:
     from ..actors import Timer
     from ..metrics import TimeMetrics
-    from ..topology import Component
+    from ..topology import Component, Segment
     from ..windows import WatermarkTracker, WindowBolt
     from .emit.collectors import BoltTaskCollector
     from .event_time.driver import EventTimeDriver
@@ -155,15 +153,6 @@ class BoltTime:
         for watermark_ms in segment.items:
             if type(watermark_ms) is int:
                 driver.on_watermark(segment.origin.task, watermark_ms)
-
-    def up_to_watermark(self, driver: EventTimeDriver, taken: deque[Segment]) -> list[Segment]:
-        """Take the segments up to the next watermark; watermarks before them are handled."""
-        segments = list[Segment]()
-        while taken and taken[0].origin.stream == WATERMARK_STREAM and not driver.firing:
-            self.on_watermarks(driver, taken.popleft())
-        while taken and taken[0].origin.stream != WATERMARK_STREAM and not driver.firing:
-            segments.append(taken.popleft())
-        return segments
 
     def report_dropped(self) -> None:
         """The task ends: count and log what was in windows that have not fired."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..windows import RowTime, StreamClock
     from .emit.outbox import Outbox
     from .emit.watermarks import WatermarkEmitter
+    from .snapshots.agent import SnapshotAgent
 
 T = TypeVar("T")
 
@@ -72,6 +73,7 @@ class Environment:
     `on_idle` is called when a task has run out of work; by a bolt task only if `bolts_matter`. While not `sampling`, a
     task that emits or executes calls `wake`, because the backpressure monitor sleeps. `reaches`: can a message be
     posted to a task now? `memory`: shared by the tasks of one process, groupings included (GroupingContext.shared).
+    `snapshots`: None without exactly once.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Environment:
     memory: dict[object, SharedObject] = field(default_factory=dict)
     exits: Exits = field(default_factory=Exits)
     resources: dict[str, ResourceValue] = field(default_factory=dict)
+    snapshots: SnapshotAgent | None = None
 
     def ids(self) -> IdSource:
         """A source of ids for one task."""
@@ -189,6 +192,14 @@ class Environment:
         """The tasks that a component's watermarks go to, on the same outlets as its rows."""
         return self._shared("watermark receivers", component, lambda: tuple(self._watermark_receivers(component)))
 
+    def barrier_receivers(self, component: str) -> Sequence[int]:
+        """The tasks that a component may send rows to, each once."""
+        return self._shared("barrier receivers", component, lambda: self._barrier_receivers(component))
+
+    def barrier_senders(self, component: str) -> Sequence[int]:
+        """The tasks that may send rows to a component, each once."""
+        return self._shared("barrier senders", component, lambda: self._barrier_senders(component))
+
     def time_inputs(self, component: str) -> Mapping[int, bool]:
         """Input task → does it send watermarks? Without edges that close a cycle."""
         return self._shared("time inputs", component, lambda: self._time_inputs(component))
@@ -233,6 +244,15 @@ class Environment:
         ]
         for consumer in dict.fromkeys(consumers):
             yield from self.plan.tasks_of[consumer]
+
+    def _barrier_receivers(self, component: str) -> list[int]:
+        streams = [StreamId(component, name) for name in self.topology.components[component].outputs]
+        consumers = dict.fromkeys(each.consumer for stream in streams for each in self.topology.consumers_of(stream))
+        return [task for consumer in consumers for task in self.plan.tasks_of[consumer]]
+
+    def _barrier_senders(self, component: str) -> list[int]:
+        sources = dict.fromkeys(each.source.component for each in self.topology.components[component].inputs)
+        return [task for source in sources for task in self.plan.tasks_of[source]]
 
     def _time_inputs(self, component: str) -> dict[int, bool]:
         time, feedback = self.plan.time, self.plan.feedback

@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ..topology import WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
+from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
 from .emit.detached import Detached
 from .execute.base import Executor, RowFailedError, without_waiting
 from .execute.batch_executor import BatchExecutor
+from .snapshots.bolt_snapshots import BoltSnapshots
 
 if TYPE_CHECKING:
     from .bolt_time import BoltTime
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from .failures import Failures
     from .in_flight import Taken
     from .task import TaskActor
+
+_MARKS: Final = frozenset({WATERMARK_STREAM, BARRIER_STREAM})
+"""Streams of segments that are not executed."""
 
 
 class Execution:
@@ -75,7 +79,7 @@ class Execution:
         task, taken, config = self._task, self._taken, self._task.config
         stopwatch, limit_s = task.env.clock.stopwatch, config.turn_max_ms / 1000
         time, acks, counters, emitter = self._time.driver, task.acks, task.counters, task.emitter
-        segments = taken.segments
+        segments, snapshots = taken.segments, self._snapshots
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
             segment = segments[0]
@@ -85,6 +89,13 @@ class Execution:
                 if time.firing:
                     return
                 continue
+            if snapshots is not None:
+                if segment.origin.stream == BARRIER_STREAM:
+                    if not await self._on_barrier(snapshots, segment):
+                        return
+                    continue
+                if not taken.start:
+                    snapshots.received(segment)
             start, length = taken.start, len(segment.items)
             stop = start + self._slice
             if executor.hold_open:
@@ -100,6 +111,8 @@ class Execution:
                 segments.popleft()
                 taken.start = 0
             self.running = stop - start
+            if snapshots is not None and snapshots.toucher is not None:
+                snapshots.toucher.touch(segment, start, stop)
             failed = 0
             try:
                 if task.user.thread is None:
@@ -131,12 +144,12 @@ class Execution:
 
     async def batch(self, executor: BatchExecutor) -> None:
         """Execute what was taken, up to the next watermark."""
-        task, taken, time = self._task, self._taken, self._time.driver
-        if time is None:
+        task, taken, snapshots = self._task, self._taken, self._snapshots
+        if self._time.driver is None and snapshots is None:
             segments = list(taken.segments)
             taken.segments.clear()
         else:
-            segments = self._time.up_to_watermark(time, taken.segments)
+            segments = await self._next_batch(snapshots)
             if not segments:
                 return
         taken.start = 0
@@ -169,6 +182,44 @@ class Execution:
             self._executed(executor, segment, len(segment.items), 0)
         if not executor.hold_open:
             task.counters.acked -= failed
+
+    @property
+    def _snapshots(self) -> BoltSnapshots | None:
+        snapshots = self._task.snapshots
+        return snapshots if isinstance(snapshots, BoltSnapshots) else None
+
+    async def _on_barrier(self, snapshots: BoltSnapshots, segment: Segment) -> bool:
+        """Handle a barrier, which is the first of the taken segments. False: windows are due and fire before it."""
+        if self._time.firing:
+            return False
+        self._taken.segments.popleft()
+        self.suspended = True  # a rich bolt may settle rows meanwhile
+        try:
+            await snapshots.on_barrier(segment)
+        finally:
+            self.suspended = False
+        return True
+
+    async def _next_batch(self, snapshots: BoltSnapshots | None) -> list[Segment]:
+        """Take the segments up to the next watermark or barrier; those before them are handled."""
+        taken, time = self._taken.segments, self._time.driver
+        while taken and not self._time.firing:
+            stream = taken[0].origin.stream
+            if stream == WATERMARK_STREAM and time is not None:
+                self._time.on_watermarks(time, taken.popleft())
+            elif stream == BARRIER_STREAM and snapshots is not None:
+                await self._on_barrier(snapshots, taken[0])
+            else:
+                break
+        segments = list[Segment]()
+        while taken and not self._time.firing and taken[0].origin.stream not in _MARKS:
+            segments.append(taken.popleft())
+        if snapshots is not None:
+            for segment in segments:
+                snapshots.received(segment)
+                if snapshots.toucher is not None:
+                    snapshots.toucher.touch(segment, 0, len(segment.items))
+        return segments
 
     async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
         def work() -> int:

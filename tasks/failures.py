@@ -69,7 +69,7 @@ class Failures:
     __slots__ = ("_check_s", "_checks_unchanged", "_most_held_s", "_named_s", "_taken", "_task", "bolt_acks", "held")
 
     def __init__(self, task: TaskActor, taken: Taken, config: Config) -> None:
-        self.held = InFlight(self._watch)
+        self.held = InFlight(self._watch, untracked=task.env.snapshots is not None)
         self.bolt_acks = False
         self._taken = taken
         self._checks_unchanged = 0
@@ -112,6 +112,7 @@ class Failures:
         tup = segment.tuple_at(offset)
         if isinstance(error, BaseException):
             task.report("execute", error, tup)
+        task.row_failed(error)
         if segment.root or segment.lineage is not None:
             failure = task.failure(error)
             task.acks.failures += [(root, index, failure) for root, index in segment.pairs_of(offset)]
@@ -128,6 +129,7 @@ class Failures:
         task.counters.failed += len(segment.items)
         if not isinstance(error, str | None):
             task.report("execute", error, TupleBatch([segment]))
+        task.row_failed(error)
         task.acks.failures += [(*message, task.failure(error)) for message in segment.messages]
 
     def unreadable(self, segment: Segment, error: ColumnsError) -> int:

@@ -39,9 +39,11 @@ class InFlight:
     When an instance fails, they fail in that order.
 
     `watch` is called when something is held and no check is planned; its caller then calls `check` at even intervals.
+    `untracked`: are untracked rows held, too?
     """
 
-    def __init__(self, watch: Callable[[], None]) -> None:
+    def __init__(self, watch: Callable[[], None], *, untracked: bool = False) -> None:
+        self._untracked = untracked
         self._segments: dict[Segment, int] = {}  # → number of checks before it came: no clock is read for a row
         self._sweep = _FIRST_SWEEP  # above this number, segments that are done are removed
         self._watch = watch
@@ -63,7 +65,7 @@ class InFlight:
     def executed(self, segment: Segment) -> bool:
         """A segment has been executed. Are there rows whose ack is awaited?"""
         waited_for = bool(segment.open) and segment.tracked
-        if not waited_for:  # many bolts never ack untracked rows
+        if not waited_for and not (self._untracked and segment.open):  # many bolts never ack untracked rows
             self._segments.pop(segment, None)
         if len(self._segments) > self._sweep:
             self._segments = {held: came for held, came in self._segments.items() if held.open}
@@ -95,6 +97,11 @@ class InFlight:
     def watched(self) -> bool:
         """Is there anything to check?"""
         return self._watched
+
+    @property
+    def has_open(self) -> bool:
+        """Are there rows that the bolt has neither acked nor failed?"""
+        return any(held.open for held in self._segments)
 
     def take_open(self) -> list[Segment]:
         """All that are open; afterwards none is held."""

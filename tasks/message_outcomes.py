@@ -50,7 +50,8 @@ class MessageOutcomes:
         self._pending = messages.pending
         self._retries = retries
         self._replays = messages.replays
-        self.handles_acks = type(spout).ack not in (Spout.ack, AckValueSpout.ack)
+        # With exactly once a message is safe when its snapshot is committed, and not before.
+        self.handles_acks = task.env.snapshots is None and type(spout).ack not in (Spout.ack, AckValueSpout.ack)
 
     async def on_verdict(self, verdict: Verdict) -> None:
         """Handle a verdict."""

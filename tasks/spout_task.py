@@ -31,6 +31,8 @@ from .emit_loop import EmitLoop, SpoutTiming
 from .event_time.time_messages import WatermarkRequest
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .message_outcomes import MessageOutcomes, OpenMessages
+from .snapshots.messages import SNAPSHOT_KINDS
+from .snapshots.spout_snapshots import SpoutSnapshots
 from .task import Activate, Deactivate, FailPending, TaskActor
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ class SpoutTask(TaskActor):
             keeps = task.component in env.plan.time.kept
             end = EndOfStream(self.watermarks, self._messages.pending, self._messages.replays, keeps=keeps)
         self.emit_loop = EmitLoop(self, self._state, self._messages, self._timing, end)
+        self.snapshots: SpoutSnapshots | None = None
+        if env.snapshots is not None:
+            self.snapshots = SpoutSnapshots(self, env.snapshots, self._send_all)
 
     # -- read by the cluster -----------------------------------------------------------------------------------------
 
@@ -130,6 +135,11 @@ class SpoutTask(TaskActor):
 
     async def started(self) -> None:
         """Make and open a component."""
+        is_first = self.user.component is None
+        if self.snapshots is not None and is_first:
+            await self.snapshots.restore()
+        elif self.snapshots is not None:
+            self.row_failed("the spout was restarted: its instance is lost")
         component = await self.user.make()
         if isinstance(component, FunctionSpout):
             component = self.user.component = GeneratorSpout(component, len(self.spec.outputs["default"].fields))
@@ -157,6 +167,8 @@ class SpoutTask(TaskActor):
             loop.threaded = ThreadedTurns(loop, self._state, self, component, given, turn_s)
         context = self.user.context()
         await self.user.open(component.open, context, given)
+        if self.snapshots is not None and is_first:
+            await self.snapshots.restore_spout(component)
         loop.transfer()
         loop.turns = self._turns_of(component, collector)
         self.user.use_hooks(context)
@@ -213,6 +225,8 @@ class SpoutTask(TaskActor):
         try:
             await self.user.end("close")
         finally:  # a kill does not wait for a thread without a bound
+            if self.snapshots is not None:
+                self.snapshots.stop()
             if self.ready.done():
                 self.emit_loop.transfer()  # what a thread emitted in its last call
                 self.emit_loop.collector.flush()
@@ -250,6 +264,8 @@ class SpoutTask(TaskActor):
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
             self.env.wake()  # the lease has to end, even if nothing is emitted
+        elif self.snapshots is not None and kind in SNAPSHOT_KINDS:
+            await self.snapshots.on_control(message, loop.outcomes.spout)
         else:
             raise TypeError(f"a spout task does not understand {message!r}")
         loop.transfer()
@@ -261,6 +277,11 @@ class SpoutTask(TaskActor):
             await self.emit_loop.outcomes.settle_at_once()
         finally:
             self._state.on_control = False
+
+    def _send_all(self) -> None:
+        """Send what was emitted so far, in a thread, too."""
+        self.emit_loop.transfer()
+        self.emit_loop.send()
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 

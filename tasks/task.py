@@ -38,6 +38,8 @@ from .user_code import UserCode
 if TYPE_CHECKING:
     from ..actors import Pack
     from .environment import Environment
+    from .snapshots.bolt_snapshots import BoltSnapshots
+    from .snapshots.spout_snapshots import SpoutSnapshots
 
 
 class Activate:
@@ -61,8 +63,10 @@ class FailPending:
 class TaskActor(Actor, ABC):
     """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time.
 
-    `user`: the component. `acks`: what the ackers are to be sent.
+    `user`: the component. `acks`: what the ackers are to be sent. `snapshots`: None without exactly once.
     """
+
+    snapshots: BoltSnapshots | SpoutSnapshots | None = None
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         self.env = env
@@ -153,6 +157,13 @@ class TaskActor(Actor, ABC):
             hint=hint(self.env.topology, self.task.component, error, tup),
         )
 
+    def row_failed(self, error: BaseException | str | None) -> None:
+        """A row was not processed. With exactly once, all tasks go back to the last snapshot."""
+        snapshots = self.env.snapshots
+        if snapshots is not None and self.config.state_on_error == "rollback":
+            text = "it failed" if error is None else describe(error)
+            snapshots.row_failed(self.task.component, self.task.task_id, text)
+
     def failure(self, error: BaseException | str | None) -> Failure:
         """The Failure that a spout receives."""
         text = None if error is None else describe(error)
@@ -170,6 +181,7 @@ class TaskActor(Actor, ABC):
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: its messages fail, at once if their ackers still run."""
         failure = self.failure(f"the target task has ended: {error}")
+        self.row_failed(failure.error)
         self.acks.failures += [(root, index, failure) for root, index in segment.messages]
         self.acks.done(segment)
 
@@ -186,4 +198,5 @@ class TaskActor(Actor, ABC):
 
     def _refused(self, error: Exception, row: Row, stream: str) -> Failure:
         self.report(f"emit on stream {stream!r}", error, row)
+        self.row_failed(error)
         return self.failure(error)

@@ -20,7 +20,7 @@ from .hooks import DebugHook, HookCalls, import_hooks
 
 if TYPE_CHECKING:
     from ..actors import Question
-    from ..topology import Function, Returned, Unchecked
+    from ..topology import Function, Returned, StateValue, Unchecked
     from .emit.emitter import Emitter
     from .environment import Environment
 
@@ -89,8 +89,8 @@ class UserCode:
             self.hooks.append(DebugHook())
         return component
 
-    def context(self) -> TopologyContext:
-        """The context that the component is given."""
+    def context(self, state: StateValue = None) -> TopologyContext:
+        """The context that the component is given. `state`: of the task."""
         return TopologyContext(
             topology=self._env.name,
             component=self._task.component,
@@ -101,6 +101,7 @@ class UserCode:
             fields=self._env.stream_fields(),
             add_hook=self.hooks.append,
             resources=self._env.resources,
+            state=state,
         )
 
     def use_hooks(self, context: TopologyContext) -> None:

@@ -185,6 +185,9 @@ class Bolt(Component):
         """Process one tuple. Define `execute_batch(tuples)` to receive whole batches, `on_tick()` for ticks."""
         raise NotImplementedError(f"{type(self).__name__} must define execute or execute_batch")
 
+    def flush(self) -> Returned:
+        """A snapshot is taken (exactly once): emit or write what is kept, and ack the rows. It waits for all acks."""
+
     def cleanup(self) -> Returned:
         """Called once at the end (not on kill -9)."""
 

@@ -23,6 +23,7 @@ from .values import Result, Setting
 
 if TYPE_CHECKING:
     from .config import Config
+    from .context import StateDeclaration
     from .groupings import Grouping
     from .resources import Resource
     from .streams import StreamDecl, StreamId
@@ -48,7 +49,7 @@ class ComponentSpec:
     """One component: its template, number of tasks, inputs, outputs and own settings.
 
     `outputs` of a spout include the dead-letter stream. `template` is an instance, or a factory that makes one. `time`
-    is its role in event time; `on_driver`: see Component.
+    is its role in event time; `on_driver` and `state`: see Component.
     """
 
     id: str
@@ -60,6 +61,7 @@ class ComponentSpec:
     config: Mapping[str, Setting] = field(default_factory=dict)
     time: TimeRole = NO_ROLE
     on_driver: bool = False
+    state: StateDeclaration | None = None
 
     def create(self) -> Component:
         """A new instance for one task: a deep copy of the instance, or one made by the factory.

@@ -110,6 +110,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
                 settings,
                 TimeRole() if component is None else component.time_role,
                 component is not None and component.on_driver,
+                None if component is None else component.state,
             )
             instances[declaration.id] = component
     problems += _follow_inputs(specs, instances)

@@ -300,6 +300,8 @@ class Emitter:
             # (The usual case of Outlet.send, inlined: this is the hot path.)
             if outlet.parked or type(items) is ColumnRows or not outlet.inbox.offer(segment, count):
                 outlet.send(segment)
+            else:
+                outlet.rows += count
             return
         piece = outlet.piece
         for start in range(0, count, piece):

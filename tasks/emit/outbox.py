@@ -12,7 +12,10 @@ has capacity. Segments for one target wait in its outlet; rows that any of sever
    by what is pending at the spouts.
 4. A segment weighs its rows. A segment of columns weighs `max_piece` at most, packed or not: a batch of a million rows
    fits too, and a mailbox holds no more of such batches than pieces.
-5. Rows of a group for another worker are packed when the target takes them; the frames of that piece then belong to
+5. Behind a barrier an outlet holds what follows, until the target has the barrier of each of its sources (see
+   state.Aligner). It counts as parked, so a full or held outlet blocks the task in the same way. A barrier says how
+   many rows were handed to the target before it: they are counted here, when the target takes them.
+6. Rows of a group for another worker are packed when the target takes them; the frames of that piece then belong to
    this target. They do not block: they are no more than one piece.
 """
 
@@ -46,10 +49,34 @@ class _Watermark:
         return watermark.ms
 
 
-class Outlet:
-    """To one target task. `inbox`: its mailbox, as seen by the sender; `parked`: something waits."""
+class _Barrier:
+    """A barrier that waits for its target. `make(rows)` makes its segment."""
 
-    __slots__ = ("_bound", "_never_waits", "_outbox", "_ready", "inbox", "pack", "parked", "target")
+    __slots__ = ("make", "number")
+
+    def __init__(self, number: int, make: Callable[[int], Segment]) -> None:
+        self.number = number
+        self.make = make
+
+
+class Outlet:
+    """To one target task. `inbox`: its mailbox, as seen by the sender; `parked`: something waits, or it holds.
+
+    `rows`: so many were handed to the target; `held`: the barrier behind which it holds; 0: none.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_never_waits",
+        "_outbox",
+        "_ready",
+        "held",
+        "inbox",
+        "pack",
+        "parked",
+        "rows",
+        "target",
+    )
 
     def __init__(self, outbox: Outbox, target: int, mailbox: Inbox, never_waits: bool) -> None:
         self.target = target
@@ -57,9 +84,11 @@ class Outlet:
         self._outbox = outbox
         self.inbox = mailbox
         self._never_waits = never_waits
-        self._ready: deque[Segment | Waiting | _Watermark] = deque()
+        self._ready: deque[Segment | Waiting | _Watermark | _Barrier] = deque()
         self._bound: deque[Segment] = deque()  # the packed parts of one piece of a group: they are sent first
         self.parked = False
+        self.rows = 0
+        self.held = 0
 
     @property
     def piece(self) -> int:
@@ -80,6 +109,7 @@ class Outlet:
             if self.inbox.offer(segment, weight) or (
                 self._never_waits and self.inbox.force(segment, weight)  # False: it is closed
             ):
+                self.rows += len(items)
                 return
         if self.inbox.closed:
             self._outbox.lost(segment, MailboxClosedError("the target task has ended"))
@@ -92,12 +122,14 @@ class Outlet:
         if self.parked or not self.inbox.offer(segment, self._weight(segment)):
             self._bound.append(segment)
             self._park()
+        else:
+            self.rows += len(segment.items)
 
     def send_watermark(self, segment: Segment, watermark_ms: int) -> None:
         """Send a watermark after all that was sent before. Waiting watermarks with no row between them become one."""
         if not self.parked and self.inbox.offer(segment, 1):
             return
-        kept: deque[Segment | Waiting | _Watermark] = deque()
+        kept: deque[Segment | Waiting | _Watermark | _Barrier] = deque()
         for entry in (*self._ready, _Watermark(segment, watermark_ms)):
             if isinstance(entry, Waiting) and entry.is_empty:
                 entry.passed(self.target)
@@ -110,6 +142,29 @@ class Outlet:
             kept.append(entry)
         self._ready = kept
         self._park()
+
+    def send_barrier(self, number: int, make: Callable[[int], Segment]) -> None:
+        """Send a barrier after all that was sent before, and hold what follows. Not on an edge inside a cycle."""
+        if not self.parked and self.inbox.offer(make(self.rows), 1):
+            self.held, self.parked = number, True
+        elif not self.inbox.closed:
+            self._append(_Barrier(number, make))
+
+    def release(self, number: int) -> None:
+        """The target has received this barrier from all its sources: send what was held."""
+        if self.held != number:
+            return
+        self.held = 0
+        self.parked = bool(self._ready or self._bound)
+        if self.parked:
+            self.inbox.park(self)
+
+    def abort(self, number: int) -> None:
+        """The snapshot was given up: barriers up to this number are not sent, and hold nothing."""
+        if any(type(entry) is _Barrier and entry.number <= number for entry in self._ready):
+            self._ready = deque(e for e in self._ready if not (type(e) is _Barrier and e.number <= number))
+        if 0 < self.held <= number:
+            self.release(self.held)
 
     def wait_for(self, waiting: Waiting) -> None:
         if self.inbox.closed:
@@ -137,6 +192,9 @@ class Outlet:
             ready.popleft()
             if isinstance(entry, _Watermark):
                 return entry.segment, 1
+            if isinstance(entry, _Barrier):
+                self.held = entry.number
+                return entry.make(self.rows), 1
             self._outbox.released()
             return self._weighed(entry)
         self.parked = False
@@ -146,6 +204,8 @@ class Outlet:
     def has_more(self) -> bool:
         """Parked: is there more? If not, the outlet is free again."""
         self._outbox.notify_unblocked()
+        if self.held:
+            return False  # it stays parked
         ready = self._ready
         while ready and not self._bound:
             entry = ready[0]
@@ -171,7 +231,7 @@ class Outlet:
                 self._outbox.released()
         self._outbox.stir()
 
-    def _append(self, entry: Segment | Waiting | _Watermark) -> None:
+    def _append(self, entry: Segment | Waiting | _Watermark | _Barrier) -> None:
         """After all that waits; rows that are added to a group later come after this entry."""
         ready = self._ready
         while ready and type(last := ready[-1]) is Waiting:
@@ -194,6 +254,7 @@ class Outlet:
         return bool(self._bound)
 
     def _weighed(self, segment: Segment) -> tuple[Segment, int]:
+        self.rows += len(segment.items)
         return segment, self._weight(segment)
 
     def _weight(self, segment: Segment) -> int:

@@ -53,6 +53,9 @@ class Aligned:
     task: int
 
 
+SNAPSHOT_KINDS: Final = frozenset({TakeSnapshot, CommitSnapshot, AbortSnapshot, Aligned})
+
+
 def _pack(task_id: int, message: Message) -> bytes:
     if type(message) is Aligned:
         return pack_value((task_id, _ALIGNED, message.number, message.task))

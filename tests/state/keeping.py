@@ -185,7 +185,7 @@ class World:
                 capture.give_back()
             return
         await keeper.sync()
-        await keeper.commit(Manifest(number, "words", PLAN, tuple(made), offsets={1: b"at"}, savepoint=savepoint))
+        await keeper.commit(Manifest(number, "words", PLAN, tuple(made), savepoint=savepoint))
         self.counted = number
         for part in made:
             new = tuple(ref for ref in part.blobs if ref.name.startswith(f"t{part.task}-{number}-"))

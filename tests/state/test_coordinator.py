@@ -9,6 +9,7 @@ import pytest
 from aiostorm.state import (
     Abort,
     Answer,
+    BlobRef,
     Closed,
     Commit,
     Coordinator,
@@ -22,29 +23,30 @@ from aiostorm.state import (
 )
 
 TASKS = frozenset({1, 2})
+BLOB = BlobRef("t1-1-f-0", 10, 1, 0)
 SETTINGS = SnapshotSettings(interval_s=1.0, timeout_s=60.0, max_failures=3)
 
 
 def started(**options: Any) -> Coordinator:
     """A coordinator whose tasks have begun from the start, at time 0."""
     made = Coordinator(TASKS, SETTINGS, **options)
-    assert made.on_restored(made.incarnation, None, {}, 0.0) == []
+    assert made.on_restored(made.incarnation, None, 0.0) == []
     assert made.phase is Phase.IDLE
     return made
 
 
-def taken(made: Coordinator, now_s: float, handles: dict[int, Any] | None = None) -> int:
+def taken(made: Coordinator, now_s: float) -> int:
     """Take the snapshot that is due, until its manifest has to be written."""
     (trigger,) = made.on_time(now_s)
     assert isinstance(trigger, Trigger)
-    save(made, now_s, handles)
+    save(made, now_s)
     return trigger.number
 
 
-def save(made: Coordinator, now_s: float, handles: dict[int, Any] | None = None) -> None:
+def save(made: Coordinator, now_s: float) -> None:
     number = made.number
     assert number is not None
-    parts = {task: Done(number, task, made.incarnation, handle=(handles or {}).get(task)) for task in TASKS}
+    parts = {task: Done(number, task, made.incarnation) for task in TASKS}
     assert made.on_done(parts[1], now_s) == []
     (write,) = made.on_done(parts[2], now_s)
     assert write == WriteManifest(number, parts, write.savepoint)  # type: ignore[union-attr]
@@ -55,13 +57,13 @@ def test_a_snapshot_from_trigger_to_commit() -> None:
     assert made.next_s == 1.0
     assert made.on_time(0.9) == []
     assert made.on_time(1.0) == [Trigger(1, 7)]
-    parts = {1: Done(1, 1, 7, blobs=("t1-1-f-0",)), 2: Done(1, 2, 7, handle="h2", loop_ms=3.0)}
+    parts = {1: Done(1, 1, 7, blobs=(BLOB,)), 2: Done(1, 2, 7, loop_ms=3.0)}
     assert made.on_done(parts[1], 1.1) == []
-    assert made.on_done(Done(1, 1, 7, blobs=("again",)), 1.1) == [], "the first one counts"
+    assert made.on_done(Done(1, 1, 7, blobs=(BLOB, BLOB)), 1.1) == [], "the first one counts"
     assert made.on_done(Done(1, 99, 7), 1.1) == [], "a task that saves nothing"
     assert made.on_done(parts[2], 1.2) == [WriteManifest(1, parts, savepoint=False)]
     assert made.on_written(2, 1.3) == [], "another number"
-    assert made.on_written(1, 1.3) == [Commit(1, 7, {2: "h2"}, TASKS)]
+    assert made.on_written(1, 1.3) == [Commit(1, 7, TASKS)]
     assert made.on_written(1, 1.3) == []
     assert made.on_committed(1, 7, [1], 1.4) == []
     assert made.on_time(5.0) == [], "one at a time"
@@ -138,16 +140,16 @@ def test_lost_rows_are_a_rollback_at_once() -> None:
 
 def test_after_a_restore_the_snapshot_is_committed_again_before_the_next_one_begins() -> None:
     made = Coordinator(TASKS, SETTINGS, highest=9)
-    assert made.on_restored(1, 7, {5: "old"}, 0.0) == [Commit(7, 1, {5: "old"}, TASKS)]
+    assert made.on_restored(1, 7, 0.0) == [Commit(7, 1, TASKS)]
     assert made.on_time(50.0) == []
     assert made.on_committed(7, 1, TASKS, 50.0) == [Trigger(10, 1)], "above every number that a file names"
 
 
 def test_a_commit_that_is_not_confirmed_is_sent_again_to_the_tasks_that_miss_it() -> None:
     made = Coordinator(TASKS, SETTINGS)
-    made.on_restored(1, 7, {1: "h"}, 0.0)
+    made.on_restored(1, 7, 0.0)
     made.on_committed(7, 1, [1], 1.0)
-    again = Commit(7, 1, {1: "h"}, frozenset({2}))
+    again = Commit(7, 1, frozenset({2}))
     assert made.on_time(60.0) == [again]
     assert made.on_time(60.0) == []
     assert made.on_time(120.0) == [again]
@@ -158,8 +160,8 @@ def test_a_worker_that_is_lost_while_state_is_saved_aborts_the_snapshot() -> Non
     made = started()
     made.on_time(1.0)
     assert made.on_worker_lost("worker 2") == [Abort(1, "worker 2"), Rollback(None, 2, "worker 2")]
-    assert made.on_restored(1, None, {}, 2.0) == [], "of the incarnation before"
-    assert made.on_restored(2, None, {}, 2.0) == []
+    assert made.on_restored(1, None, 2.0) == [], "of the incarnation before"
+    assert made.on_restored(2, None, 2.0) == []
     assert made.on_time(3.0) == [Trigger(2, 2)], "number 1 is not used again"
     assert made.on_done(Done(2, 1, 1), 3.0) == [], "of the incarnation before"
     assert made.on_failed(Failed(2, 1, 1, "x", lost=True), 3.0) == []
@@ -170,7 +172,7 @@ def test_a_worker_that_is_lost_while_tasks_commit_leaves_the_snapshot_as_it_is()
     number = taken(made, 1.0)
     made.on_written(number, 1.0)
     assert made.on_worker_lost("worker 2") == [Rollback(1, 2, "worker 2")]
-    assert made.on_restored(2, 1, {}, 2.0) == [Commit(1, 2, {}, TASKS)]
+    assert made.on_restored(2, 1, 2.0) == [Commit(1, 2, TASKS)]
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -194,9 +196,9 @@ def test_if_it_is_not_known_whether_the_manifest_was_written_the_restore_decides
     assert made.on_write_failed(number, "I/O error", 2.0, certain=False) == [Rollback(None, 2, "I/O error")]
     assert made.on_worker_lost("worker 1") == [Rollback(None, 3, "worker 1")], "a worker is lost meanwhile"
     if there:
-        assert made.on_restored(3, 1, {1: "h"}, 3.0) == [Commit(1, 3, {1: "h"}, TASKS)]
+        assert made.on_restored(3, 1, 3.0) == [Commit(1, 3, TASKS)]
     else:
-        assert made.on_restored(3, None, {}, 3.0) == [Abort(1, "the store has no manifest of it")]
+        assert made.on_restored(3, None, 3.0) == [Abort(1, "the store has no manifest of it")]
 
 
 def test_a_store_that_cannot_be_written_stops_snapshots_for_longer_each_time_and_rolls_nothing_back() -> None:
@@ -238,7 +240,7 @@ def test_a_request_survives_aborts_and_rollbacks() -> None:
     assert made.on_request("a", 0.1) == [Trigger(1, 1)]
     assert made.on_failed(Failed(1, 1, 1, "x"), 0.2) == [Abort(1, "x"), Trigger(2, 1)]
     made.on_worker_lost("worker")
-    assert made.on_restored(2, None, {}, 0.3) == [Trigger(3, 2)]
+    assert made.on_restored(2, None, 0.3) == [Trigger(3, 2)]
     save(made, 0.4)
     made.on_written(3, 0.4)
     assert made.on_committed(3, 2, TASKS, 0.4) == [Answer(("a",), 3)]
@@ -252,7 +254,7 @@ def test_a_drain_takes_a_final_snapshot_after_which_nothing_begins() -> None:
     made.on_written(1, 1.2)
     assert made.on_committed(1, 1, TASKS, 1.2) == [Trigger(2, 1)], "a snapshot that begins after the drain"
     save(made, 1.3)
-    assert made.on_written(2, 1.3) == [Commit(2, 1, {}, TASKS)]
+    assert made.on_written(2, 1.3) == [Commit(2, 1, TASKS)]
     assert made.on_committed(2, 1, TASKS, 1.3) == [Closed(2)]
     assert made.next_s is None
     assert made.on_time(1e9) == []
@@ -267,7 +269,7 @@ def test_a_rollback_during_a_drain_drops_the_final_snapshot() -> None:
     made.on_worker_lost("worker")
     assert made.on_drained(1, 0.6) == [], "of the incarnation before"
     assert made.on_drained(2, 0.6) == [], "the tasks are not built yet"
-    assert made.on_restored(2, None, {}, 0.7) == []
+    assert made.on_restored(2, None, 0.7) == []
     assert made.on_time(1.8) == [Trigger(2, 2)]
     save(made, 1.9)
     made.on_written(2, 1.9)
@@ -283,6 +285,6 @@ def test_if_an_older_snapshot_was_restored_numbers_go_on_above_the_newest() -> N
     number = taken(made, 3.0)
     made.on_written(number, 3.0)
     assert made.on_worker_lost("worker") == [Rollback(2, 2, "worker")]
-    assert made.on_restored(2, 1, {}, 4.0) == [Commit(1, 2, {}, TASKS)], "2 is damaged"
+    assert made.on_restored(2, 1, 4.0) == [Commit(1, 2, TASKS)], "2 is damaged"
     assert made.durable == 1
     assert made.on_committed(1, 2, TASKS, 9.0) == [Trigger(3, 2)]

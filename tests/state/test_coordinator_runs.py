@@ -5,8 +5,6 @@ The model is a store (the numbers whose manifests it has), and the outcome of ea
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -74,7 +72,7 @@ class CoordinatorWorld(RuleBasedStateMachine):
                 assert not self.triggered or self.triggered[-1] in self.committed | self.aborted, "one at a time"
                 assert self.coordinator.durable is None or self.is_confirmed(self.coordinator.durable)
                 self.triggered.append(number)
-                self.messages += [Done(number, task, incarnation, handle=(number, task)) for task in TASKS]
+                self.messages += [Done(number, task, incarnation) for task in TASKS]
                 self.messages.append(Failed(number, 1, incarnation, "failed"))
                 self.messages.append(Failed(number, 2, incarnation, "lost", lost=True))
             case WriteManifest(number, parts):
@@ -84,11 +82,10 @@ class CoordinatorWorld(RuleBasedStateMachine):
                 assert {(done.number, done.incarnation) for done in parts.values()} == {(number, self.incarnation)}
                 self.writing = action
                 self.highest = number
-            case Commit(number, incarnation, handles, tasks):
+            case Commit(number, incarnation, tasks):
                 assert incarnation == self.incarnation
                 assert number in self.stored, "nothing is committed that is not in the store"
                 assert number not in self.aborted
-                assert handles == {task: (number, task) for task in TASKS}
                 self.committed.add(number)
                 self.messages += [(number, incarnation, task) for task in tasks]
             case Abort(number):
@@ -179,9 +176,8 @@ class CoordinatorWorld(RuleBasedStateMachine):
         number = max(self.stored, default=None)
         # No process knows of a manifest that was damaged before it was read: sinks drop what is above `number`.
         self.aborted |= self.forgotten - self.stored
-        handles: dict[int, Any] = {} if number is None else {task: (number, task) for task in TASKS}
-        assert self.coordinator.on_restored(incarnation - 1, number, handles, self.now_s) == []
-        self.take(self.coordinator.on_restored(incarnation, number, handles, self.now_s))
+        assert self.coordinator.on_restored(incarnation - 1, number, self.now_s) == []
+        self.take(self.coordinator.on_restored(incarnation, number, self.now_s))
         assert self.coordinator.durable == number
 
     @rule()

@@ -16,7 +16,6 @@ from aiostorm.state import (
     ForeignError,
     Manifest,
     TaskBlobs,
-    Watermark,
     pack_manifest,
     read_manifest,
 )
@@ -33,9 +32,6 @@ FULL = Manifest(
     "words",
     PLAN,
     (TaskBlobs(2, (ref("t2-5-f-0"), ref("t2-5-f-1"), ref("t2-6-d-0"), ref("t2-7-d-0")), {0: 3}),),
-    offsets={1: b"\x00\xff"},
-    handles={3: b"handle"},
-    watermarks=(Watermark(2, 1, -5),),
     savepoint=True,
     taken_s=1.5,
 )
@@ -47,9 +43,6 @@ MANIFESTS = st.builds(
     st.text(min_size=1, max_size=5),
     st.just(PLAN),
     st.lists(TASKS, unique=True).map(lambda tasks: tuple(TaskBlobs(task, (ref(f"t{task}-9-f-0"),)) for task in tasks)),
-    st.dictionaries(TASKS, st.binary(max_size=5)),
-    st.dictionaries(TASKS, st.binary(max_size=5)),
-    st.lists(st.builds(Watermark, TASKS, st.just(1), st.integers(-(2**63), 2**63))).map(tuple),
     st.booleans(),
     st.floats(0, 2e9),
 )
@@ -138,9 +131,7 @@ def test_blobs_that_do_not_follow_one_another_are_refused(names: list[str]) -> N
         {"number": 6},
         {"topology": ""},
         {"tasks": (TaskBlobs(2, ()), TaskBlobs(2, ()))},
-        {"offsets": {4: b""}},
-        {"handles": {4: b""}},
-        {"watermarks": (Watermark(4, 1, 1),)},
+        {"tasks": (TaskBlobs(4, ()),)},
         {"plan": (*PLAN, ComponentPlan("other", (3,)))},
     ],
 )

@@ -1,0 +1,189 @@
+"""BoltSnapshots: how a bolt task takes part in snapshots.
+
+    rows, barrier n ─ from all sources? ─► Aligned(n) to each source ─► the sink prepares ─► state frozen ─► barrier n
+    COMMIT_SNAPSHOT ─► the sink commits           ABORT_SNAPSHOT ─► what was prepared belongs to the next snapshot
+
+1. A barrier is handled in its place among the rows, in a turn. Windows that are due fire before it.
+2. A rich bolt has to settle each row before the barrier: `flush` is called, and then the task waits for its acks. Rows
+   in windows are in the state, and are not waited for.
+3. Sources are released as soon as their barriers are here: what they send next waits in the mailbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...runtime import AiostormError
+from ...state import Aligner, Lost, Sink, StateError
+from ...topology import Bolt, Segment
+from ..drive import USER_ERRORS, user_error
+from .barriers import BarrierEmitter
+from .messages import AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
+from .saved import TASK, RestoredTask
+from .task_saver import TaskSaver
+from .touching import KeyToucher
+
+if TYPE_CHECKING:
+    from ...actors import Inbox
+    from ..in_flight import InFlight
+    from ..task import TaskActor
+    from .agent import SnapshotAgent
+
+
+class RowsLostError(AiostormError):
+    """Rows between two tasks were lost, or arrived twice."""
+
+
+class BoltSnapshots:
+    """The snapshots of one bolt task. `held`: rows that a rich bolt has not settled.
+
+    `own`: gives small values of the task that are saved with it. `settled`: is set when a rich bolt settles rows.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_prepared",
+        "_task",
+        "aligner",
+        "barriers",
+        "held",
+        "own",
+        "restored",
+        "saver",
+        "settled",
+        "toucher",
+    )
+
+    def __init__(self, task: TaskActor, agent: SnapshotAgent, held: InFlight) -> None:
+        env, spec = task.env, task.task
+        self._agent = agent
+        self._task = task
+        self._prepared: tuple[int, Any] | None = None
+        self.held = held
+        self.aligner = Aligner(env.barrier_senders(spec.component))
+        receivers = env.barrier_receivers(spec.component)
+        self.barriers = BarrierEmitter(spec, task.emitter, task.outbox.outlets, receivers)
+        self.saver = TaskSaver(agent, spec, env.clock, lambda work, name: task.system.guard(work, name=name))
+        self.own: Callable[[], dict[str, Any]] = dict
+        self.restored: RestoredTask | None = None
+        self.settled: asyncio.Event | None = None
+        self.toucher: KeyToucher | None = None
+
+    # -- the start -----------------------------------------------------------------------------------------------------
+
+    async def restore(self) -> None:
+        """Load what the task had saved, and make its state: before the component is prepared."""
+        self.restored = await self._agent.restored(self._task.task)
+        declared = self._task.spec.state
+        content = {} if self.restored is None else self.restored.sections.get(0, {})
+        self.saver.begin(declared, content)
+        if declared is not None and declared.key_fields:
+            self.toucher = KeyToucher(self.saver.state, declared.key_fields, self._check_first_rows)
+
+    def saved(self) -> dict[str, Any]:
+        """The small values that the task had saved."""
+        return {} if self.restored is None else self.restored.sections.get(TASK, {}).get(None, {})
+
+    async def restore_sink(self) -> None:
+        """Commit again what the restored snapshot contains: the process may have ended before it was committed."""
+        sink, restored = self._task.user.component, self.restored
+        if not isinstance(sink, Sink):
+            return
+        for handle in () if restored is None else restored.handles:
+            await self._task.user.open(sink.commit, handle)
+        await self._task.user.open(sink.restored, None if restored is None else restored.number)
+
+    # -- rows and barriers ---------------------------------------------------------------------------------------------
+
+    def received(self, segment: Segment) -> None:
+        """A segment is going to be executed."""
+        self.aligner.received[segment.origin.task] += len(segment.items)
+
+    async def on_barrier(self, segment: Segment) -> None:
+        """A barrier has come, after all rows that its source has sent before it."""
+        source, (number, rows) = segment.origin.task, segment.row(0)
+        outcome = self.aligner.barrier(source, number, rows)
+        if isinstance(outcome, Lost):
+            self.saver.fail(number, RowsLostError(str(outcome)), lost=True)
+        elif outcome is not None:
+            for inbox in self._sources():
+                inbox.post(Aligned(number, self._task.task.task_id))
+            await self._take(number)
+
+    async def on_control(self, message: TakeSnapshot | CommitSnapshot | AbortSnapshot | Aligned) -> None:
+        """A message about a snapshot."""
+        if isinstance(message, Aligned):
+            self.barriers.aligned(message)
+        elif isinstance(message, CommitSnapshot):
+            await self._commit(message.number)
+        elif isinstance(message, AbortSnapshot):
+            await self._abort(message.number)
+
+    def stop(self) -> None:
+        """The task ends."""
+        self.saver.stop()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _sources(self) -> list[Inbox]:
+        env, task_id = self._task.env, self._task.task.task_id
+        return [env.mailbox_of(task_id, source) for source in self.aligner.received]
+
+    async def _take(self, number: int) -> None:
+        task, component = self._task, self._task.user.component
+        try:
+            if isinstance(component, Bolt):
+                await self._flush(component)
+            if isinstance(component, Sink):
+                self._prepared = number, await task.user.call(component.pre_commit, number)
+        except USER_ERRORS as raised:
+            error = user_error(raised)
+            task.report("pre_commit" if isinstance(component, Sink) else "flush", error)
+            task.row_failed(error)
+            return
+        try:
+            self.saver.freeze(number, self.own(), None if self._prepared is None else self._prepared[1])
+        except StateError as error:
+            self.saver.fail(number, error)
+        self.barriers.send(number)
+
+    async def _flush(self, bolt: Bolt) -> None:
+        """Let a rich bolt write what it keeps, and wait until it has settled all rows."""
+        await self._task.user.call(bolt.flush)
+        while self.held.has_open:
+            self.settled = asyncio.Event()
+            await self.settled.wait()
+        self.settled = None
+
+    async def _commit(self, number: int) -> None:
+        task, component, prepared = self._task, self._task.user.component, self._prepared
+        if prepared is not None and prepared[0] == number:
+            if isinstance(component, Sink) and prepared[1] is not None:
+                try:
+                    await task.user.call(component.commit, prepared[1])
+                except USER_ERRORS as raised:
+                    error = user_error(raised)
+                    task.report("commit", error)
+                    task.row_failed(error)
+                    return
+            self._prepared = None
+        self.saver.commit(number)
+        self._agent.committed(task.task.task_id, number)
+
+    async def _abort(self, number: int) -> None:
+        self.aligner.abort(number)
+        self.barriers.abort(number)
+        self.saver.abort(number)
+        prepared, component = self._prepared, self._task.user.component
+        if prepared is not None and prepared[0] <= number:
+            self._prepared = None
+            if isinstance(component, Sink) and prepared[1] is not None:
+                await self._task.user.notify("abort", component.abort, prepared[1])
+
+    def _check_first_rows(self) -> None:
+        try:
+            self.saver.check_first_rows()
+        except StateError as error:
+            self.saver.fail(0, error)

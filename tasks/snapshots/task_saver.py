@@ -1,0 +1,212 @@
+"""TaskSaver: the saved state of one task: restored at its start, packed and written with each snapshot.
+
+    restored ─► context.state … freeze(n): captures ─► packed in slices, between other work ─► blobs ─► Done(n)
+                                                         commit(n): the next snapshot may be a delta to this one
+                                                         abort(n):  what was captured is in the next one, too
+
+1. The content is that of the freeze: rows that are executed while it is packed are not in it (see state.deltas).
+2. One snapshot at a time: the coordinator begins the next one after this one is committed or given up.
+3. A key or value that cannot be saved is found within the first rows, if they contain it, and with each snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...state import (
+    BlobChain,
+    Capture,
+    Done,
+    Failed,
+    PackedChunk,
+    SavedTask,
+    SaveError,
+    State,
+    StateError,
+    UnsavableError,
+    Value,
+    ValueState,
+    check_savable,
+    pack_single,
+    save_task,
+)
+from .saved import HANDLE, STATE, TASK
+from .strict import Mirror
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from ...runtime import Clock
+    from ...topology import StateDeclaration, StateValue, TaskSpec
+    from .agent import SnapshotAgent
+
+FIRST_ROWS: Final = 100
+"""After so many rows it is checked that the state can be saved."""
+
+
+class Tables(Protocol):
+    """What a task saves by key besides its state: its windows."""
+
+    def counts(self) -> tuple[int, int]:
+        """About how many keys have changed since the last snapshot that counts, and how many there are."""
+        ...
+
+    def capture(self, number: int, since: int | None) -> Capture:
+        """Everything (`since` None), or what has changed since that snapshot."""
+        ...
+
+
+class TaskSaver:
+    """The saved state of one task. `state`: what the component gets as `context.state`.
+
+    `start(work, name)` runs a coroutine as an asyncio task that is watched.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_chain",
+        "_clock",
+        "_committed",
+        "_mirror",
+        "_pending",
+        "_start",
+        "_task",
+        "state",
+        "tables",
+    )
+
+    def __init__(
+        self,
+        agent: SnapshotAgent,
+        task: TaskSpec,
+        clock: Clock,
+        start: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+    ) -> None:
+        self._agent = agent
+        self._task = task
+        self._clock = clock
+        self._start = start
+        self._chain = BlobChain()
+        self._pending: _Pending | None = None
+        self._committed: int | None = None  # the last snapshot of this incarnation that counts
+        self._mirror: Mirror | None = None
+        self.state: StateValue = None
+        self.tables: Tables | None = None
+
+    def begin(self, declared: StateDeclaration | None, content: Mapping[Any, Any]) -> None:
+        """Make the state that the component declares, with this content."""
+        self.state = new_state(declared, content)
+        if self._agent.strict and isinstance(self.state, State):
+            self._mirror = Mirror(f"component {self._task.component!r}, task {self._task.task_id}")
+
+    def check_first_rows(self) -> None:
+        """UnsavableError if the state cannot be saved."""
+        if isinstance(self.state, State):
+            check_savable(self.state, self._task.component, self._task.task_id)
+
+    def freeze(self, number: int, own: Mapping[str, Any], handle: Any) -> None:
+        """Capture what the task has now, and begin to write it. `own`: small values of the task; `handle`: of a sink.
+
+        StateError if it cannot be saved; nothing is captured then.
+        """
+        name, task = self._task.component, self._task.task_id
+        began_s = self._clock.stopwatch()
+        singles: dict[int, PackedChunk] = {}
+        if own:
+            singles[TASK] = pack_single(own, name, task, TASK)
+        if handle is not None:
+            singles[HANDLE] = pack_single(handle, name, task, HANDLE)
+        if isinstance(self.state, Value):
+            singles[STATE] = pack_single(self.state.value, name, task, STATE)
+        pending = self._pending = _Pending(number, self._captures(number))
+        frozen_s = self._clock.stopwatch() - began_s
+        pending.work = self._start(self._write(pending, singles, frozen_s), f"snapshot {number} of {name}[{task}]")
+
+    def fail(self, number: int, error: Exception, *, lost: bool = False) -> None:
+        """The snapshot cannot be taken, for this reason."""
+        task, incarnation = self._task.task_id, self._agent.incarnation
+        final = isinstance(error, StateError) and error.final
+        self._agent.failed(Failed(number, task, incarnation, str(error), lost=lost, final=final))
+
+    def commit(self, number: int) -> None:
+        """The snapshot counts."""
+        pending = self._pending
+        if pending is not None and pending.number == number and pending.saved is not None:
+            self._chain.committed(pending.saved.blobs, full=pending.saved.full)
+            self._committed, self._pending = number, None
+
+    def abort(self, number: int) -> bool:
+        """The snapshot has failed. Was it frozen?"""
+        pending = self._pending
+        if pending is None or pending.number > number:
+            return False
+        self._pending = None
+        if pending.work is not None:
+            pending.work.cancel()
+        pending.give_back()
+        return True
+
+    def stop(self) -> None:
+        """The task ends."""
+        if self._pending is not None and self._pending.work is not None:
+            self._pending.work.cancel()
+
+    def _captures(self, number: int) -> list[Capture]:
+        state, tables = self.state, self.tables
+        touched, keys = (0, 0) if tables is None else tables.counts()
+        by_key = state if isinstance(state, State) else None
+        if by_key is not None:
+            touched, keys = touched + len(by_key.touched_keys), keys + len(by_key)
+        full = self._chain.next_is_full(touched, keys) or (by_key is not None and by_key.everything)
+        captures: list[Capture] = []
+        if by_key is not None:
+            if self._mirror is not None:
+                self._mirror.check(by_key)
+            captures.append(Capture(by_key, self._task.component, self._task.task_id, full=full))
+        if tables is not None:
+            captures.append(tables.capture(number, None if full else self._committed))
+        return captures
+
+    async def _write(self, pending: _Pending, singles: dict[int, PackedChunk], frozen_s: float) -> None:
+        number, task, chain = pending.number, self._task.task_id, self._chain
+        saved = SavedTask((), {}, 0, full=False, loop_s=0.0)
+        try:
+            if singles or pending.captures:
+                saved = await save_task(self._agent, task, number, pending.captures, self._clock, singles)
+        except (UnsavableError, SaveError) as error:
+            pending.give_back()
+            self._pending = None
+            self.fail(number, error)
+            return
+        pending.saved = saved
+        loop_s = frozen_s + saved.loop_s
+        chain.measured(saved.rows, loop_s, full=saved.full)
+        blobs = chain.after(saved.blobs, full=saved.full)
+        self._agent.done(Done(number, task, self._agent.incarnation, blobs, loop_ms=loop_s * 1000, sizes=saved.sizes))
+
+
+class _Pending:
+    """The snapshot that is being written, or waits to count."""
+
+    __slots__ = ("captures", "number", "saved", "work")
+
+    def __init__(self, number: int, captures: list[Capture]) -> None:
+        self.number = number
+        self.captures = captures
+        self.saved: SavedTask | None = None
+        self.work: asyncio.Task[None] | None = None
+
+    def give_back(self) -> None:
+        """What it contains belongs to the next snapshot, too."""
+        for capture in self.captures:
+            capture.give_back()
+
+
+def new_state(declared: StateDeclaration | None, content: Mapping[Any, Any]) -> StateValue:
+    """The state that a component declares: with this content, or new."""
+    if declared is None:
+        return None
+    if isinstance(declared, ValueState):
+        return Value(content[None] if None in content else declared.initial())
+    return State(content)

@@ -1,0 +1,50 @@
+"""Touching: the keys of rows are touched in the state before a bolt executes the rows (see state.State)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from ...topology import ColumnRows, Origin, Segment
+from .task_saver import FIRST_ROWS
+
+if TYPE_CHECKING:
+    from ...state import State
+    from ...topology import Item, Key
+
+_KeysOf = Callable[[Sequence["Item"]], Sequence["Key"]]
+
+
+class KeyToucher:
+    """Touches the keys of the rows of one task. `check`: is called once, when the first rows were executed."""
+
+    __slots__ = ("_check", "_fields", "_keys_of", "_rows", "_state")
+
+    def __init__(self, state: State[Key, object], fields: Sequence[str], check: Callable[[], None]) -> None:
+        self._state = state
+        self._fields = fields
+        self._check: Callable[[], None] | None = check
+        self._keys_of: dict[Origin, _KeysOf] = {}
+        self._rows = 0
+
+    def touch(self, segment: Segment, start: int, stop: int) -> None:
+        """Rows [start, stop) are going to be executed."""
+        if self._check is not None:
+            if self._rows >= FIRST_ROWS:
+                check, self._check = self._check, None
+                check()
+            self._rows += stop - start
+        origin, items = segment.origin, segment.items
+        keys_of = self._keys_of.get(origin)
+        if keys_of is None:
+            keys_of = self._keys_of[origin] = _keys_of(origin, self._fields)
+        rows: Sequence[Item] = items.items if isinstance(items, ColumnRows) else items
+        self._state.touch_keys(keys_of(rows if stop - start == len(rows) else rows[start:stop]))
+
+
+def _keys_of(origin: Origin, fields: Sequence[str]) -> _KeysOf:
+    if origin.bare:
+        return lambda items: items
+    take = itemgetter(*(origin.positions[name] for name in fields))
+    return lambda items: list(map(take, items))
