@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .changes import TableName
-    from .dumps import Dump
+    from .frozen import Dump
     from .values import RowKey, Value
 
 

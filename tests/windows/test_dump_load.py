@@ -46,8 +46,9 @@ from aiostorm.windows import (
 )
 from aiostorm.windows.building import early_windows
 from aiostorm.windows.changes import Changes
-from aiostorm.windows.dumps import Dump, apply_delta
+from aiostorm.windows.dumps import apply_delta
 from aiostorm.windows.firing import Firing
+from aiostorm.windows.frozen import Dump
 from aiostorm.windows.rows import ReadRows
 from aiostorm.windows.two_stacks import TwoStacks
 
