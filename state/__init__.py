@@ -18,7 +18,7 @@ sinks/          bolts that write exactly once: they commit by the number of the 
 
 from .aligner import Aligned, Aligner, Lost
 from .blobs import PART_BYTES, Blob, BlobName, BlobRef, BlobWriter, body_of
-from .chunks import ATOMS, FIRST_ROWS, REMOVED, Chunk, PackedChunk, RowPacker, next_rows, unpack_chunks
+from .chunks import ATOMS, FIRST_ROWS, REMOVED, Captured, Chunk, PackedChunk, RowPacker, next_rows, unpack_chunks
 from .coordinator import (
     Abort,
     Action,
@@ -38,7 +38,7 @@ from .deltas import Capture, check_savable, pack_single
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
-from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_task
+from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
 from .manifest import ComponentPlan, Manifest, TaskBlobs, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
@@ -61,6 +61,7 @@ __all__ = [
     "BlobRef",
     "BlobWriter",
     "Capture",
+    "Captured",
     "Chunk",
     "Closed",
     "Commit",
@@ -87,6 +88,7 @@ __all__ = [
     "RowPacker",
     "SaveError",
     "SavedTask",
+    "SectionLoader",
     "Sink",
     "SinkError",
     "SnapshotSettings",

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
 from types import NoneType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 from uuid import UUID
 
 from ..transport import UnreadableError
@@ -63,6 +63,33 @@ class PackedChunk(NamedTuple):
 
     data: bytes
     rows: int
+
+
+class Captured(Protocol):
+    """What is saved in one section of a task, as it was at one moment."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it is all of it, or what has changed since the last snapshot that counts."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many keys the section has, whether they have changed or not."""
+        ...
+
+    @property
+    def section(self) -> int:
+        """Which section of the task it is."""
+        ...
+
+    def slices(self, stopwatch: Callable[[], float]) -> Iterator[PackedChunk]:
+        """The chunks. Other code may run between two of them. UnsavableError; it is over then."""
+        ...
+
+    def give_back(self) -> None:
+        """The snapshot was not saved: the next one contains these changes, too."""
+        ...
 
 
 class Chunk(NamedTuple):

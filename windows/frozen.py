@@ -7,12 +7,14 @@
 1. `freeze` copies no states. After `watch`, what is going to change is read before it does (changes.py), and is copied.
    Before `watch`, and for a dump: read everything before the machine gets another row.
 2. Rows come in the order of the tables and of their keys, whatever was read early.
-3. A table that the machine has dropped stays as it was: it is only referred to.
+3. What fails while it is read early fails the reading, and not the row that is added then.
+4. A table that the machine has dropped stays as it was: it is only referred to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ Columns = list[Column]
 Dump = dict[str, "Value"]
 States = tuple["Value", ...]
 """The values of a key in all columns of a table."""
+
+
+Copied = Callable[["TableName", "RowKey", States], States]
+"""Makes a copy of the values of a key in a table."""
 
 
 class Table(NamedTuple):
@@ -70,7 +76,8 @@ class Frozen:
         self._full = changed is None
         self._left: dict[TableName, _Left] = {}
         self._kept: dict[TableName, dict[RowKey, States]] = {}
-        self._copied: Callable[[States], States] = tuple
+        self._copied: Copied = _same
+        self._failed: Exception | None = None
         self._changes = [] if changes is None else [changes]
         if changed is not None:
             self._find(changed)
@@ -97,7 +104,7 @@ class Frozen:
         self._left.update(inner._left)
         self._changes += inner._changes
 
-    def watch(self, copied: Callable[[States], States]) -> None:
+    def watch(self, copied: Copied) -> None:
         """From now on the machine may change. `copied` makes a copy of values that are going to change."""
         if any(changes.watcher is not None for changes in self._changes):
             raise ValueError("what these windows contained before is still being read")
@@ -110,7 +117,9 @@ class Frozen:
             changes.watcher = self
 
     def take(self, most: int) -> list[TableRows]:
-        """The next rows, at most so many. None are left: an empty list."""
+        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised."""
+        if self._failed is not None:
+            raise self._failed
         parts: list[TableRows] = []
         while most > 0 and self._left:
             name, left = next(iter(self._left.items()))
@@ -124,16 +133,29 @@ class Frozen:
                 self._left[name] = left._replace(keys=left.keys[len(some) :])
         return parts
 
+    def sample(self, most: int) -> list[TableRows]:
+        """Some rows, instead of all: before the machine changes."""
+        found: list[TableRows] = []
+        for name, table in self._tables.items():
+            keys = list(islice(table.keys, most))
+            if keys:
+                found.append(TableRows(name, keys, _in_rows(table.read(keys))))
+                most -= len(keys)
+        return found
+
     def keep(self, table: TableName, keys: Collection[RowKey]) -> None:
         left = self._left.get(table)
         if left is None:
             return
         kept = self._kept.setdefault(table, {})
         wanted = [key for key in keys if key not in kept and (left.only is None or key in left.only)]
-        if wanted:
-            columns = left.read(wanted)
+        try:
+            columns: Columns = left.read(wanted) if wanted else [{}]
             for key in columns[0]:
-                kept[key] = self._copied(tuple(column[key] for column in columns))
+                kept[key] = self._copied(table, key, tuple(column[key] for column in columns))
+        except Exception as error:
+            self.end()
+            self._failed = error
 
     def end(self) -> None:
         """Nothing more is read."""
@@ -157,7 +179,14 @@ class Frozen:
     def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> list[States]:
         kept = self._kept.get(name)
         if not kept or kept.keys().isdisjoint(keys):
-            return list(zip(*(column.values() for column in left.read(keys)), strict=True))
-        unchanged = left.read([key for key in keys if key not in kept])
-        fresh = zip(*(column.values() for column in unchanged), strict=True)
+            return _in_rows(left.read(keys))
+        fresh = iter(_in_rows(left.read([key for key in keys if key not in kept])))
         return [kept[key] if key in kept else next(fresh) for key in keys]
+
+
+def _same(_: TableName, __: RowKey, states: States) -> States:
+    return states
+
+
+def _in_rows(columns: Columns) -> list[States]:
+    return list(zip(*(column.values() for column in columns), strict=True))

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING
 
 from .dumps import check, damaged, picked, whole_number
-from .errors import WindowError, WindowStateError
+from .errors import StatePackError, WindowError
 from .frozen import Columns, Table
 from .window import EarlyWindow, Fired, Window
 
@@ -111,9 +111,8 @@ def _called(method: Callable[[Value], Value], value: Value, part: Aggregate, nam
     try:
         returned = method(value)
     except Exception as error:
-        raise WindowStateError(
-            f"{part.title}.{name} raised {type(error).__name__} for the state of key {key!r:.100}: {error}"
-        ) from error
+        text = f"{part.title}.{name} raised {type(error).__name__} for the state of key {key!r:.100}: {error}"
+        raise StatePackError(text, key, value) from error
     if returned is None:
-        raise WindowStateError(f"{part.title}.{name} returned None for the state of key {key!r:.100}")
+        raise StatePackError(f"{part.title}.{name} returned None for the state of key {key!r:.100}", key, value)
     return returned

@@ -214,8 +214,10 @@ def early_results(restarted: Restarted, most: int) -> list[Any]:
     return results + [shown(one) for one in due]
 
 
-def assert_same(make: Callable[[], Any], steps: list[Step], rng: random.Random) -> None:
-    plain, restarted = make(), Restarted(make, rng, rng.choice((0.1, 0.5, 1)))
+def assert_same(
+    make: Callable[[], Any], steps: list[Step], rng: random.Random, kind: type[Restarted] = Restarted
+) -> None:
+    plain, restarted = make(), kind(make, rng, rng.choice((0.1, 0.5, 1)))
     undisturbed = Restarted(lambda: plain, rng, 0)
     released: list[Any] = []
     for number, step in enumerate(steps):

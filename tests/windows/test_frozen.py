@@ -18,7 +18,7 @@ from aiostorm.windows.frozen import Dump, Frozen
 from .test_dump_load import KINDS, copied, done, script
 
 
-def copy_of(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def copy_of(table: Any, key: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
     copy: tuple[Any, ...] = unpack_value(pack_value(values))
     return copy
 
