@@ -29,7 +29,8 @@ SOON_S = 0.001
 class IdleGoal:
     """What a caller waits for. `still`: it is enough that nothing moves; `until`: must be true as well.
 
-    `away`: lost workers for which messages may wait here, since no process will need them.
+    `away`: lost workers for which messages may wait here, since no process will need them. `durable`: with exactly
+    once, a snapshot must have been committed since.
     """
 
     finished: bool = False
@@ -37,6 +38,7 @@ class IdleGoal:
     quiet_s: float = 0.0
     until: Callable[[], bool] | None = None
     away: tuple[str, ...] = ()
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

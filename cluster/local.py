@@ -24,11 +24,12 @@ from .running_topology import RunningTopology
 from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
-    from ..runtime import Clock, Rng
+    from ..runtime import Clock, Rng, Store
     from ..topology import Setting, Unchecked
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
     from .runtimes import OnTaskGaveUp, TopologyRuntime
+    from .snapshots.place import Restore
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -44,6 +45,8 @@ class LocalCluster:
     on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
     private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
     are, too.
+
+    `open_store` opens `topology.state.dir` (exactly once): a folder or a URL of fsspec by default.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class LocalCluster:
         remote_workers: int = 0,
         backend: WorkerBackend | None = None,
         timings: LifecycleTimings | None = None,
+        open_store: Callable[[str], Store] | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
@@ -67,6 +71,7 @@ class LocalCluster:
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._backend = backend
         self._timings = timings
+        self._open_store = open_store
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._mailbox_wrapper = mailbox_wrapper
@@ -98,10 +103,12 @@ class LocalCluster:
         config: Config | Mapping[str, Setting] | None = None,
         *,
         arguments: Sequence[str] = (),
+        restore: Restore = "latest",
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
         It may be given by its import string ("package.module:topology"), with arguments if that is a function.
+        `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
         ValueError for a name that runs already or cannot be used; ConfigError and TopologyError for what is seen to be
         wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
@@ -129,7 +136,7 @@ class LocalCluster:
             settings,
             on_killed=lambda: self._forget(name),
             make_runtime=lambda gave_up: self._make_runtime(
-                name, topology, settings, target, tuple(arguments), gave_up
+                name, topology, settings, target, tuple(arguments), gave_up, restore
             ),
         )
         self._topologies[name] = running
@@ -211,7 +218,10 @@ class LocalCluster:
         target: str,
         arguments: tuple[str, ...],
         gave_up: OnTaskGaveUp,
+        restore: Restore,
     ) -> TopologyRuntime:
+        if settings.guarantee == "exactly-once":
+            return self._make_exactly_once(name, topology, settings, gave_up, restore)
         if self._registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
@@ -227,6 +237,15 @@ class LocalCluster:
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
         deployment = Deployment.make(self._registry, name, topology, settings, assignment)
         return DistributedRuntime(self._registry, deployment, gave_up)
+
+    def _make_exactly_once(
+        self, name: str, topology: Topology, settings: Config, gave_up: OnTaskGaveUp, restore: Restore
+    ) -> TopologyRuntime:
+        from .snapshots.building import exactly_once_runtime, rebuilt_local
+
+        system = self._system
+        make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..topology import MessageId, Result
     from .hosting import Hosting
     from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
+    from .snapshots.agent import Agent
 
 
 class LocalReports:
@@ -97,7 +98,7 @@ class LocalReports:
 
 
 class LocalRuntime:
-    """The tasks in this process: all of a topology, or the part given by `hosting`."""
+    """The tasks in this process: all of a topology, or the part given by `hosting`. `snapshots`: for exactly once."""
 
     def __init__(
         self,
@@ -109,6 +110,7 @@ class LocalRuntime:
         gave_up: OnTaskGaveUp,
         mailbox_wrapper: MailboxWrapper = direct,
         hosting: Hosting | None = None,
+        snapshots: Agent | None = None,
     ) -> None:
         self.mode: Mode = "inactive"
         tasks = make_tasks(
@@ -119,7 +121,10 @@ class LocalRuntime:
             gave_up=gave_up,
             mailbox_wrapper=mailbox_wrapper,
             hosting=hosting,
+            snapshots=snapshots,
         )
+        if snapshots is not None:
+            snapshots.attach(tasks)
         self.task_set = TaskSet(system, tasks, gave_up=gave_up)
         monotonic = system.clock.monotonic
         self._idle = IdleDetector(tasks.spouts, tasks.bolts, tasks.ackers, monotonic, self._exchange_is_idle)

@@ -28,6 +28,8 @@ from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
+from .snapshots.exactly_once import ExactlyOnceRuntime
+from .snapshots.rebuilt_local import RebuiltLocalRuntime
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
@@ -150,7 +152,7 @@ class RunningTopology:
     async def wait_finished(self, timeout_s: float | None = None) -> None:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):
-            await self._runtime.wait_quiet(IdleGoal(finished=True), self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(finished=True, durable=True), self._check_alive)
         self._finished = True
 
     async def wait_ended(self) -> None:
@@ -197,7 +199,18 @@ class RunningTopology:
         self.state = State.INACTIVE
         self._runtime.set_mode("ended")
         async with asyncio.timeout(timeout_s):
-            await self._runtime.wait_quiet(IdleGoal(), self._check_alive)
+            await self._runtime.wait_quiet(IdleGoal(durable=True), self._check_alive)
+
+    async def snapshot(self, timeout_s: float | None = None) -> int:
+        """Take a savepoint (exactly once): a snapshot that is never removed. Returns its number when it is committed.
+
+        TypeError with another guarantee; TimeoutError after `timeout_s`.
+        """
+        self._check_alive()
+        if not isinstance(self._runtime, ExactlyOnceRuntime):
+            raise TypeError(f"topology {self.name!r} runs {self.config.guarantee}: only exactly-once has snapshots")
+        async with asyncio.timeout(timeout_s):
+            return await self._runtime.snapshot()
 
     async def kill(self, wait_s: float | None = None) -> None:
         """Deactivate, let what is under way finish for at most `wait_s` (default: the message timeout), then stop.
@@ -259,7 +272,7 @@ class RunningTopology:
     async def _drain(self, wait_s: float) -> None:
         try:
             async with asyncio.timeout(wait_s):
-                await self._runtime.wait_quiet(IdleGoal(), self._check_drain)
+                await self._runtime.wait_quiet(IdleGoal(durable=True), self._check_drain)
         except TimeoutError:
             left = self._runtime.reports.metrics().pending
             log.warning("topology %s: killed with %d messages pending after %g s", self.name, left, wait_s)
@@ -289,9 +302,14 @@ class RunningTopology:
     @property
     def _task_set(self) -> TaskSet:
         """For tests and simulations: the tasks, if they are here."""
-        if not isinstance(self._runtime, LocalRuntime):
+        runtime: object = self._runtime
+        if isinstance(runtime, ExactlyOnceRuntime):
+            runtime = runtime.inner
+        if isinstance(runtime, RebuiltLocalRuntime):
+            runtime = runtime.local
+        if not isinstance(runtime, LocalRuntime):
             raise AttributeError(f"the tasks of {self.name} are in other processes")
-        return self._runtime.task_set
+        return runtime.task_set
 
     def _check_alive(self) -> None:
         self._check_not_failed()

@@ -23,6 +23,7 @@ from ..tasks import (
     Exits,
     FailPending,
     MailboxWrapper,
+    SnapshotAgent,
     SpoutTask,
     TaskActor,
     TopologyMaster,
@@ -129,6 +130,7 @@ def make_tasks(
     gave_up: Callable[[str, BaseException], None],
     mailbox_wrapper: MailboxWrapper = direct,
     hosting: Hosting | None = None,
+    snapshots: SnapshotAgent | None = None,
 ) -> TasksHere:
     """Make the tasks that are here. ConfigError or TopologyError for mistakes that are found before a task runs."""
     plan = make_plan(topology, config)
@@ -150,6 +152,7 @@ def make_tasks(
         same_machine=None if hosting is None else hosting.near(),
         acker_ids=plan.tasks_of.get(ACKER_COMPONENT, ()),
         mailbox_wrapper=mailbox_wrapper,
+        snapshots=snapshots,
     )
     found = TasksHere(env, configs, hosting)
     if hosting is not None:

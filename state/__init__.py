@@ -13,6 +13,7 @@ governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
 fsspec_store.py a store on s3://, gs://, hdfs://, …
+reopening_store.py a store that is opened again after a failed sync
 sinks/          bolts that write exactly once: they commit by the number of the snapshot
 """
 
@@ -40,8 +41,9 @@ from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
 from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
-from .manifest import ComponentPlan, Manifest, TaskBlobs, pack_manifest, read_manifest
+from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
+from .reopening_store import ReopeningStore
 from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
 __all__ = [
@@ -84,6 +86,7 @@ __all__ = [
     "OwnedError",
     "PackedChunk",
     "Phase",
+    "ReopeningStore",
     "Rollback",
     "RowPacker",
     "SaveError",
@@ -109,6 +112,7 @@ __all__ = [
     "chunks_of",
     "load_owned",
     "load_task",
+    "manifest_name",
     "next_rows",
     "open_store",
     "pack_manifest",

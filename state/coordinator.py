@@ -19,9 +19,9 @@
    are ignored.
 6. Snapshots that fail or are late in a row (`max_failures`) cause a rollback. A store that cannot be written does not:
    a rollback would not repair it. Then the next attempt waits twice as long, at most the timeout.
-7. Requested snapshots (savepoints) and the final one of a drain wait for no interval. Each takes a snapshot that begins
-   after the request. A rollback keeps requests, but drops the final snapshot: sources repeat rows after it, so the
-   topology must be drained again.
+7. Requested snapshots (such as savepoints) and the final one of a drain wait for no interval. Each takes a snapshot
+   that begins after the request. A rollback keeps requests, but drops the final snapshot: sources repeat rows after it,
+   so the topology must be drained again.
 
 From: Flink's CheckpointCoordinator and two-phase commit sinks; JStorm's SnapshotStateMaster.
 """
@@ -81,7 +81,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Begin snapshot `number`: notify the spout tasks, and bolt tasks whose sources have ended."""
+    """Begin snapshot `number`: notify the spout tasks."""
 
     number: int
     incarnation: int
@@ -169,6 +169,7 @@ class _Snapshot:
     missing: set[int]
     requests: tuple[Any, ...] = ()
     final: bool = False
+    savepoint: bool = False
     parts: dict[int, Done] = field(default_factory=dict[int, Done])
     rollback: str | None = None
     """Why the tasks must be rolled back as soon as the store has answered."""
@@ -177,24 +178,26 @@ class _Snapshot:
 class _Requests:
     """What was requested and is in no snapshot yet."""
 
-    __slots__ = ("final", "ids")
+    __slots__ = ("final", "ids", "savepoint")
 
     def __init__(self) -> None:
         self.ids: list[Any] = []
         self.final = False
+        self.savepoint = False
 
     def __bool__(self) -> bool:
         return bool(self.ids) or self.final
 
-    def take(self) -> tuple[tuple[Any, ...], bool]:
-        taken = tuple(self.ids), self.final
-        self.ids, self.final = [], False
+    def take(self) -> tuple[tuple[Any, ...], bool, bool]:
+        taken = tuple(self.ids), self.final, self.savepoint
+        self.ids, self.final, self.savepoint = [], False, False
         return taken
 
     def put_back(self, snapshot: _Snapshot) -> None:
         """The snapshot has failed: another one answers its requests."""
         self.ids = [*snapshot.requests, *self.ids]
         self.final |= snapshot.final
+        self.savepoint |= snapshot.savepoint
         snapshot.requests = ()
 
 
@@ -249,10 +252,11 @@ class Coordinator:
         """The governor's answer: no snapshot before this time, unless one is requested."""
         self._due_s = max(self._due_s, until_s)
 
-    def on_request(self, request: Any, now_s: float) -> list[Action]:
-        """A savepoint is requested. `Answer` names the request."""
+    def on_request(self, request: Any, now_s: float, *, savepoint: bool = True) -> list[Action]:
+        """A snapshot is requested, for now or as a savepoint. `Answer` names the request."""
         if self.phase is not Phase.CLOSED:
             self._requests.ids.append(request)
+            self._requests.savepoint |= savepoint
         return self.on_time(now_s) if self.phase is Phase.IDLE else []
 
     def on_drained(self, incarnation: int, now_s: float) -> list[Action]:
@@ -273,7 +277,7 @@ class Coordinator:
             return []
         self.phase = Phase.WRITING
         current.since_s = now_s
-        return [WriteManifest(current.number, current.parts, bool(current.requests))]
+        return [WriteManifest(current.number, current.parts, current.savepoint)]
 
     def on_failed(self, failed: Failed, now_s: float) -> list[Action]:
         """A task could not save its state. If rows were lost, the tasks are rolled back."""
@@ -360,8 +364,8 @@ class Coordinator:
 
     def _trigger(self, now_s: float) -> list[Action]:
         self._highest += 1
-        requests, final = self._requests.take()
-        self._current = _Snapshot(self._highest, now_s, set(self._tasks), requests, final)
+        requests, final, savepoint = self._requests.take()
+        self._current = _Snapshot(self._highest, now_s, set(self._tasks), requests, final, savepoint)
         self.phase = Phase.TAKING
         self._due_s = now_s + self.settings.interval_s
         return [Trigger(self._highest, self.incarnation)]

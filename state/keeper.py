@@ -343,9 +343,8 @@ async def load_task(
     last = saved.blobs[-1].name if saved.blobs else f"task {saved.task}"
     try:
         async for chunk in chunks_of(store, saved, clock):
-            if chunk.section not in made:
-                made[chunk.section] = loaders.get(chunk.section, DictLoader)()
-            made[chunk.section].apply(chunk)
+            if chunk.section in made:  # a section that is not saved any more may be in earlier blobs
+                made[chunk.section].apply(chunk)
         sections: dict[int, dict[Any, Any]] = {}
         for section, loader in made.items():
             sections[section], size = loader.finish()

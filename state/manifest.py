@@ -103,7 +103,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """The name of its blob."""
-        return f"{PREFIX}{self.number}"
+        return manifest_name(self.number)
 
     @property
     def blob_names(self) -> frozenset[str]:
@@ -117,6 +117,11 @@ class Manifest:
     def of_task(self, task: int) -> TaskBlobs:
         """The saved state of a task: without blobs if it has none."""
         return next((part for part in self.tasks if part.task == task), TaskBlobs(task, ()))
+
+
+def manifest_name(number: int) -> str:
+    """The name of the manifest with this number."""
+    return f"{PREFIX}{number}"
 
 
 def manifest_number(name: str) -> int | None:

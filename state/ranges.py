@@ -16,7 +16,8 @@ from ..topology import KeyRanges, UnhashableKeyError, stable_hash
 from .errors import ForeignError, StateError
 
 if TYPE_CHECKING:
-    from .keyed import KeyedState, ValueState
+    from ..topology import StateDeclaration
+    from .keyed import KeyedState
     from .manifest import ComponentPlan
 
 
@@ -51,14 +52,14 @@ class KeyOwner:
         return {key: value for key, value in content.items() if owns(key)}
 
 
-def check_restorable(plan: ComponentPlan, declared: KeyedState | ValueState, n_tasks: int) -> None:
+def check_restorable(plan: ComponentPlan, declared: StateDeclaration | None, n_tasks: int) -> None:
     """ForeignError if the saved state of a component is not the one that it declares, or not for so many tasks."""
-    fields = getattr(declared, "fields", ())
+    fields, version = ((), 0) if declared is None else (declared.key_fields, declared.version)
     where = f"component {plan.component!r}"
-    if plan.version != declared.version:
+    if plan.version != version:
         raise ForeignError(
-            f"{where}: the snapshot has version {plan.version} of its state, and {declared.version} is declared: "
-            "start with an empty folder, or run the version of the code that wrote it"
+            f"{where}: the snapshot has version {plan.version or 'none'} of its state, and {version or 'none'} is "
+            "declared: start with an empty folder, or run the version of the code that wrote it"
         )
     if plan.key != tuple(fields):
         raise ForeignError(

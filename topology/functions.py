@@ -38,6 +38,7 @@ from .errors import TopologyError
 from .fields import Fields
 
 if TYPE_CHECKING:
+    from .context import StateDeclaration
     from .streams import StreamDecl
     from .time_flow import TimeRole
     from .values import Declared, Function, Returned, Setting, Value
@@ -74,7 +75,7 @@ class FunctionBolt(_FunctionComponent):
 
     `fn` is the function, `style` "function" or "generator", `is_async` whether it is `async def`. `min_args` and
     `max_args` are the numbers of values that it takes (`max_args` is None for `*args`). `arrow`: it takes a
-    RecordBatch.
+    RecordBatch. With `state`, it is called with `state=`, the state of its task.
     """
 
     def __init__(
@@ -84,9 +85,15 @@ class FunctionBolt(_FunctionComponent):
         blocking: bool,
         config: Mapping[str, Setting],
         arrow: bool = False,
+        state: StateDeclaration | None = None,
     ) -> None:
         super().__init__(fn, outputs, blocking, config)
         self.arrow = arrow
+        self.state = state  # type: ignore[misc] # declared per class elsewhere
+        if ("state" in _keywords(fn)) != (state is not None):
+            needs = "declares state=, but takes no" if state is not None else "takes a"
+            problem = f"@bolt function {self.name!r} {needs} keyword-only argument `state`: write both, or neither"
+            raise TopologyError([problem])
         if arrow and not self.accepts(1):
             problem = f"@bolt(arrow=True) function {self.name!r} must take one argument, the pyarrow.RecordBatch"
             raise TopologyError([problem])
@@ -131,6 +138,7 @@ def bolt(
     blocking: bool = False,
     config: Mapping[str, Setting] | None = None,
     arrow: bool = False,
+    state: StateDeclaration | None = None,
 ) -> Callable[[Function], FunctionBolt]: ...
 def bolt(
     *fields: Declared,
@@ -138,18 +146,20 @@ def bolt(
     blocking: bool = False,
     config: Mapping[str, Setting] | None = None,
     arrow: bool = False,
+    state: StateDeclaration | None = None,
 ) -> FunctionBolt | Callable[[Function], FunctionBolt]:
     """Make a bolt from a function, generator, async function or async generator of the input's values.
 
     `@bolt("word", "count")`, `@bolt(outputs="word")`, or bare `@bolt` for one that emits nothing. `blocking`: call it
     in the task's own thread. `config`: settings of this component only. `arrow`: the function takes a
-    pyarrow.RecordBatch and returns one, None, or an iterator of them. Raises TopologyError for a function that cannot
-    be called with values alone.
+    pyarrow.RecordBatch and returns one, None, or an iterator of them. `state`: `KeyedState(key=…)` or `ValueState(…)`;
+    the function then has a keyword-only argument of that name: `def count(word, *, state)`. Raises TopologyError for a
+    function that cannot be called with values alone.
     """
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionBolt(fields[0], None, blocking, config or {})
     declared = _outputs("bolt", fields, outputs)
-    return lambda fn: FunctionBolt(fn, declared, blocking, config or {}, arrow)
+    return lambda fn: FunctionBolt(fn, declared, blocking, config or {}, arrow, state)
 
 
 @overload
@@ -230,13 +240,22 @@ def _unbound(name: str, needed: list[str]) -> str:
     )
 
 
+def _keywords(fn: Function) -> list[str]:
+    """The keyword-only arguments without default values."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some builtins have no signature
+        return []
+    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+
+
 def _arity(fn: Function, name: str) -> tuple[int, int | None]:
     """The least and the greatest number of positional arguments (None: no limit)."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature
         return 0, None
-    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name != "state"]
     if by_name:
         problem = (
             f"function {name!r} needs {', '.join(by_name)} by keyword, but is called with values by position: bind it "

@@ -1,7 +1,7 @@
 """The process that runs one topology on workers.
 
 distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed;
-start_order.py the steps in which its workers start; changes.py how callers wait for them. worker_queries.py asks all
+start_order.py the steps in which its workers start. worker_queries.py asks all
 workers how they are. worker_handle.py is one worker as its parent handles it, worker_process.py one process of it,
 worker_lifecycle.py (pure) when it is started and killed; reports.py what the workers have reported. worker_registry.py
 is where workers come from, children.py their processes; a process_backend.py starts them. command_errors.py makes

@@ -22,12 +22,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ..changes import Changes
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
 from ..idle_detection import IdleGoal
 from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig
 from .assignment import Deployment, settings_of
-from .changes import Changes
 from .reports import DistributedReports
 from .start_order import StartOrder
 from .worker_handle import WorkerHandle

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .changes import Changes
+    from ..changes import Changes
 
 STEPS: Final = ("imported", "connected", "prepared", "ready")
 

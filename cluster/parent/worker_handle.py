@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError, SpawnError
 from ...transport import PeerLostError
+from ..changes import Changes
 from ..errors import WorkerError
 from ..messages import (
     CONTROL,
@@ -39,7 +40,6 @@ from ..messages import (
     WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
-from .changes import Changes
 from .command_errors import command_error
 from .reports import WorkerReports
 from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase, Recovered, Spawn, WorkerLifecycle

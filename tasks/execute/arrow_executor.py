@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
 from ..drive import USER_ERRORS, user_error
 from .batch_executor import BatchExecutor
+from .function_executor import with_state
 
 if TYPE_CHECKING:
-    from ...topology import Component, RecordBatch
+    from ...topology import Component, Function, RecordBatch
     from ..emit.collectors import BasicBatchCollector
     from .base import Collectors, Executor, Tools
 
@@ -33,7 +34,7 @@ class ArrowExecutor(BatchExecutor):
         if isinstance(component, FunctionBolt):
             if not component.arrow:
                 return None
-            component = ArrowFunction(component)
+            component = ArrowFunction(component, with_state(component, tools.state))
         return super().for_component(component, tools, collectors) if isinstance(component, BasicBolt) else None
 
     async def run_batch(self, segments: list[Segment]) -> int:
@@ -56,13 +57,14 @@ class ArrowExecutor(BatchExecutor):
 class ArrowFunction(BasicBolt):
     """A bolt around an `arrow=True` function: RecordBatch in; RecordBatch, None, or an iterator of them out."""
 
-    def __init__(self, bolt: FunctionBolt) -> None:
+    def __init__(self, bolt: FunctionBolt, fn: Function) -> None:
         self._bolt = bolt
+        self._fn = fn
 
     async def execute_arrow(self, batch: RecordBatch, collector: BasicBatchCollector) -> None:
         """Call the function and emit its result. Between two batches of an iterator, wait for capacity."""
         bolt = self._bolt
-        result = bolt.fn(batch)
+        result = self._fn(batch)
         if bolt.is_async and bolt.style == "function":
             result = await result
         if isinstance(result, Iterator | list | AsyncIterator):

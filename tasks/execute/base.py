@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ...topology import Segment
 
 if TYPE_CHECKING:
-    from ...topology import Component
+    from ...topology import Component, StateValue
     from ..drive import Yielded
     from ..emit.collectors import BoltTaskCollector, TaskCollector
     from ..emit.emitter import Emitter
@@ -32,7 +32,10 @@ FailSegment = Callable[[Segment, BaseException | str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a bolt task gives its executor."""
+    """What a bolt task gives its executor.
+
+    `lost(error)`: a result is lost, not only a row. `state`: what the component declares as state; None: nothing.
+    """
 
     emitter: Emitter
     outbox: Outbox
@@ -41,6 +44,8 @@ class Tools:
     fail: Fail
     fail_segment: FailSegment
     hooks: HookCalls | None
+    lost: Callable[[BaseException], None]
+    state: StateValue = None
 
 
 @dataclass(frozen=True, slots=True)

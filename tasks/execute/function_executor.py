@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice, repeat, starmap
 from operator import length_hint
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from .base import Collectors, Executor, Fail, Tools
 from .basic_executor import BasicExecutor, BasicTaskCollector
 
 if TYPE_CHECKING:
-    from ...topology import Anchor, Component, Item, Returned, Value
+    from ...topology import Anchor, Component, Function, Item, Returned, StateValue, Value
     from ..emit.emitter import Emitter
     from ..emit.out_streams import OutStream
     from ..emit.outbox import Outbox
@@ -39,14 +40,17 @@ class FunctionExecutor(Executor):
             return None
         emitter, outbox = tools.emitter, tools.outbox
         if tools.hooks is None:
-            return cls(component, emitter, outbox, tools.fail)
+            return cls(component, emitter, outbox, tools.fail, tools.state)
         default = emitter.streams.get(DEFAULT_STREAM)  # hooks see tuples: so the function is called as a basic bolt
-        execute = function_as_execute(component, single=default is not None and default.arity == 1)
+        single = default is not None and default.arity == 1
+        execute = function_as_execute(component, with_state(component, tools.state), single=single)
         collector = BasicTaskCollector(emitter, outbox, tools.report)
         return BasicExecutor(execute, collector, tools.fail, lambda collector: None, tools.hooks)
 
-    def __init__(self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail) -> None:
-        self._fn = bolt.fn
+    def __init__(
+        self, bolt: FunctionBolt, emitter: Emitter, outbox: Outbox, fail: Fail, state: StateValue = None
+    ) -> None:
+        self._fn = with_state(bolt, state)
         self._emitter = emitter
         self._outbox = outbox
         self._fail = fail
@@ -272,11 +276,18 @@ class FunctionExecutor(Executor):
             raise
 
 
-def function_as_execute(bolt: FunctionBolt, *, single: bool) -> Callable[[Tuple, BasicTaskCollector], Returned]:
+def with_state(bolt: FunctionBolt, state: StateValue) -> Function:
+    """The function, called with the state of its task if it takes one."""
+    return bolt.fn if bolt.state is None else partial(bolt.fn, state=state)
+
+
+def function_as_execute(
+    bolt: FunctionBolt, fn: Function, *, single: bool
+) -> Callable[[Tuple, BasicTaskCollector], Returned]:
     """A function bolt with Tuple objects, for a task with hooks: `execute(tup, collector)`."""
 
     async def execute(tup: Tuple, collector: BasicTaskCollector) -> None:
-        result = bolt.fn(*tup.values)
+        result = fn(*tup.values)
         if bolt.style != "generator":
             value = await result if bolt.is_async else result
             if value is not None:

@@ -183,7 +183,7 @@ class TaskSaver:
 
     async def _write(self, pending: _Pending, singles: dict[int, PackedChunk], frozen_s: float) -> None:
         number, task, chain = pending.number, self._task.task_id, self._chain
-        saved = SavedTask((), {}, 0, full=False, loop_s=0.0)
+        saved = SavedTask((), {}, 0, full=True, loop_s=0.0)  # nothing to save
         try:
             if singles or pending.captures:
                 saved = await save_task(self._agent, task, number, pending.captures, self._clock, singles)

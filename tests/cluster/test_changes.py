@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from aiostorm.cluster.parent.changes import Changes
+from aiostorm.cluster.changes import Changes
 from aiostorm.testing import SimClock
 
 

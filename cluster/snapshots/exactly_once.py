@@ -1,0 +1,121 @@
+"""ExactlyOnceRuntime: a topology whose tasks go back to the last snapshot when anything fails. A TopologyRuntime.
+
+    RunningTopology ─► ExactlyOnceRuntime ─┬─ SnapshotManager ─ commands ─┐
+                                           └─ Rebuildable (local or distributed) ─► tasks ─ reports ─► manager
+
+1. `start` opens the place of the snapshots, and builds the tasks from the snapshot to begin with.
+2. A quiet topology is *durable* when a snapshot that was begun after it became quiet is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..changes import Changes
+
+if TYPE_CHECKING:
+    from ...topology import Config, Plan, Result
+    from ..idle_detection import IdleGoal
+    from ..runtimes import Mode, RuntimeReports
+    from .manager import SnapshotManager
+    from .messages import SnapshotSetup
+    from .place import Restore
+    from .runtime import Rebuildable
+
+MakeRebuildable = Callable[["SnapshotSetup", "SnapshotManager"], "Rebuildable"]
+"""(how the tasks begin, whom they report to) → the runtime."""
+
+
+class ExactlyOnceRuntime:
+    """A topology with exactly once. `restore`: the snapshot to begin with."""
+
+    def __init__(self, plan: Plan, manager: SnapshotManager, make: MakeRebuildable, restore: Restore) -> None:
+        self.plan = plan
+        self._manager = manager
+        self._make = make
+        self._restore = restore
+        self._inner: Rebuildable | None = None
+        self._mode: Mode = "inactive"
+        self._changes = Changes()
+
+    # -- TopologyRuntime -----------------------------------------------------------------------------------------------
+
+    @property
+    def inner(self) -> Rebuildable:
+        """What runs the tasks. RuntimeError before the start."""
+        if self._inner is None:
+            raise RuntimeError("the topology has not started")
+        return self._inner
+
+    @property
+    def reports(self) -> RuntimeReports:
+        return self.inner.reports
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    def set_mode(self, mode: Mode) -> None:
+        if self._mode != "ended":
+            self._mode = mode
+            if self._inner is not None:
+                self._inner.set_mode(mode)
+
+    async def start(self, ended: asyncio.Future[None]) -> None:
+        setup = await self._manager.begin(self._restore)
+        inner = self._inner = self._make(setup, self._manager)
+        await inner.start(ended)
+        if not ended.done():
+            self._manager.started(inner, setup)
+
+    async def update(self, config: Config) -> None:
+        await self.inner.update(config)
+
+    async def results(self) -> dict[str, list[Result]]:
+        return await self.inner.results()
+
+    async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
+        while True:
+            incarnation = self._manager.incarnation
+            await self.inner.wait_quiet(goal, broken)
+            if goal.durable:
+                await self._take(broken)
+            if self._manager.is_current(incarnation):
+                return
+            await self._changes.wait(self._manager.rebuilt())
+
+    async def snapshot(self) -> int:
+        """Take a savepoint."""
+        return await self._manager.take(savepoint=True)
+
+    def wake(self) -> None:
+        if self._inner is not None:
+            self._inner.wake()
+        self._changes.notify()
+
+    async def stop(self) -> None:
+        await self._manager.stop()
+        await self.inner.stop()
+
+    async def kill(self) -> None:
+        await self._manager.stop()
+        if self._inner is not None:
+            await self._inner.kill()
+
+    def abort(self) -> None:
+        if self._inner is not None:
+            self._inner.abort()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _take(self, broken: Callable[[], None]) -> None:
+        taken = asyncio.ensure_future(self._manager.take(savepoint=False))
+        try:
+            while not taken.done():
+                broken()
+                await self._changes.wait(taken)
+        finally:
+            taken.cancel()
+        taken.result()

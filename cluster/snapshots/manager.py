@@ -1,0 +1,264 @@
+"""SnapshotManager: takes the snapshots of one topology, and rolls its tasks back. The shell around state.Coordinator.
+
+    begin: open the place, choose a snapshot ─► tasks are built ─► started
+    time, reports of tasks, lost workers ─► coordinator ─► Trigger, Commit, Abort ─► tasks
+                                                        ├► WriteManifest ─► keeper
+                                                        └► Rollback ─► keeper ─► tasks are built again ─┐
+                                                  ▲───────────────────────────────────────────────────┘
+1. It is in the process that runs the topology, and is the only writer of manifests.
+2. Rows that fail make the tasks roll back at most as often as `topology.restart.max` allows; then the topology fails.
+   Workers may be lost any number of times.
+3. What cannot be saved, whatever is tried, makes the topology fail, with component, task, key and type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...actors import Directive, FailureHistory, RestartPolicy
+from ...runtime import AiostormError
+from ...state import (
+    Abort,
+    Action,
+    Answer,
+    Closed,
+    Commit,
+    ComponentPlan,
+    Coordinator,
+    Manifest,
+    Rollback,
+    SaveError,
+    StateError,
+    TaskBlobs,
+    Trigger,
+    WriteManifest,
+)
+from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot
+from ..errors import TopologyKilledError
+from .messages import RowsFailed, SaveFailed, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
+from .pace import SnapshotPace
+
+if TYPE_CHECKING:
+    from ...actors import ActorSystem
+    from ...topology import Config
+    from ..runtimes import OnTaskGaveUp
+    from .place import Restore, SnapshotPlace
+    from .runtime import Rebuildable
+
+log = logging.getLogger("aiostorm.cluster")
+
+
+class RowFailedError(AiostormError):
+    """A row was not processed: with exactly once, nothing may go on without it."""
+
+
+class SnapshotManager:
+    """The snapshots of one topology. `plans`: its components; `gave_up`: is called when it cannot go on."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        name: str,
+        config: Config,
+        plans: Sequence[ComponentPlan],
+        place: SnapshotPlace,
+        gave_up: OnTaskGaveUp,
+    ) -> None:
+        self._system = system
+        self._name = name
+        self._plans = tuple(plans)
+        self._place = place
+        self._gave_up = gave_up
+        self._pace = SnapshotPace(config)
+        policy = RestartPolicy(config.restart_max, config.restart_period_s, tuple(config.restart_backoff_s))
+        self._failures = FailureHistory(policy)
+        self._coordinator: Coordinator
+        self._runtime: Rebuildable | None = None
+        self._work: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        self._wanted: Rollback | None = None
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of the tasks."""
+        return self._coordinator.incarnation
+
+    def is_current(self, incarnation: int) -> bool:
+        """Do tasks of this incarnation run?"""
+        return incarnation == self._coordinator.incarnation and "rollback" not in self._work
+
+    def rebuilt(self) -> asyncio.Future[None]:
+        """Is done when no tasks are being built."""
+        return self._work.get("rollback") or _done()
+
+    # -- the start and the end -----------------------------------------------------------------------------------------
+
+    async def begin(self, restore: Restore) -> SnapshotSetup:
+        """Open the place. How the first tasks begin. StateError, StoreError."""
+        highest = await self._place.open() - 1
+        manifest = await self._place.choose(restore)
+        tasks = [task for plan in self._plans for task in plan.tasks]
+        self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
+        number = None if manifest is None else manifest.number
+        if number is not None:
+            log.info("topology %s continues from snapshot %d in %s", self._name, number, self._place.where)
+        return SnapshotSetup(self._coordinator.incarnation, number, self._place.where)
+
+    def started(self, runtime: Rebuildable, setup: SnapshotSetup) -> None:
+        """The first tasks are built."""
+        self._runtime = runtime
+        self._start("time", self._keep_time())
+        self._apply(self._coordinator.on_restored(setup.incarnation, setup.number, self._now_s()))
+
+    async def stop(self) -> None:
+        """Take no more snapshots."""
+        self._runtime = None
+        work, self._work = list(self._work.values()), {}
+        for task in work:
+            task.cancel()
+        if work:
+            await asyncio.wait(work)
+        self._pace.end_requests(TopologyKilledError(f"topology {self._name!r} has ended: it takes no snapshots"))
+        await self._place.close()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    async def take(self, *, savepoint: bool) -> int:
+        """Take a snapshot, and wait until it is committed. Returns its number.
+
+        TopologyKilledError if the topology ends before.
+        """
+        if self._runtime is None:
+            raise TopologyKilledError(f"topology {self._name!r} takes no snapshots now: it starts, or has ended")
+        request = self._pace.new_request()
+        self._apply(self._coordinator.on_request(request, self._now_s(), savepoint=savepoint))
+        return await request
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def on_report(self, report: SnapshotReport) -> None:
+        """Tasks report."""
+        coordinator, now_s = self._coordinator, self._now_s()
+        if self._runtime is None:
+            return
+        match report:
+            case TasksSaved():
+                self._pace.saved(report)
+                for done in report.parts:
+                    self._apply(coordinator.on_done(done, now_s))
+            case TasksCommitted():
+                self._apply(coordinator.on_committed(report.number, report.incarnation, report.tasks, now_s))
+            case SaveFailed() if report.failed.final and report.failed.incarnation == coordinator.incarnation:
+                self._gave_up(f"/{self._name}/task {report.failed.task}", StateError(report.failed.reason))
+            case SaveFailed():
+                self._apply(coordinator.on_failed(report.failed, now_s))
+            case RowsFailed() if report.incarnation == coordinator.incarnation:
+                path = f"/{self._name}/{report.component}[{report.task}]"
+                self.on_gave_up(path, RowFailedError(report.reason))
+
+    def on_worker_lost(self, reason: str) -> None:
+        """Tasks were lost with their process."""
+        if self._runtime is not None:
+            self._apply(self._coordinator.on_worker_lost(reason))
+
+    def on_gave_up(self, path: str, error: BaseException) -> None:
+        """A task has failed for good, or a row was not processed: roll back, if it is not too often."""
+        decision = self._failures.failed(error, self._now_s())
+        if self._runtime is None or decision.directive is Directive.ESCALATE:
+            self._gave_up(path, error)
+            return
+        self._pace.delay_s = decision.delay_s
+        self._apply(self._coordinator.on_worker_lost(f"{path.rpartition('/')[2]}: {error}"))
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _apply(self, actions: Sequence[Action]) -> None:
+        runtime = self._runtime
+        for action in actions if runtime is not None else ():
+            assert runtime is not None  # noqa: S101 - for the type checker
+            match action:
+                case Trigger():
+                    self._pace.triggered(self._now_s())
+                    runtime.send(TakeSnapshot(action.number, action.incarnation))
+                case WriteManifest():
+                    self._start("manifest", self._write(action))
+                case Commit():
+                    runtime.send(CommitSnapshot(action.number, action.incarnation))
+                case Abort():
+                    log.warning("topology %s: snapshot %d has failed: %s", self._name, action.number, action.reason)
+                    runtime.send(AbortSnapshot(action.number, self._coordinator.incarnation))
+                case Rollback():
+                    self._wanted = action
+                    if "rollback" not in self._work:
+                        self._start("rollback", self._roll_back(runtime))
+                case Answer():
+                    self._pace.answer(action.requests, action.number)
+                case Closed():
+                    pass
+        self._changed.set()
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._changed.clear()
+            next_s = self._coordinator.next_s
+            try:
+                async with asyncio.timeout(None if next_s is None else max(0.0, next_s - self._now_s())):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._apply(self._coordinator.on_time(self._now_s()))
+
+    async def _write(self, action: WriteManifest) -> None:
+        coordinator, number = self._coordinator, action.number
+        saved = [TaskBlobs(task, done.blobs, done.sizes) for task, done in sorted(action.parts.items()) if done.blobs]
+        manifest = Manifest(
+            number,
+            self._name,
+            self._plans,
+            tuple(saved),
+            savepoint=action.savepoint,
+            taken_s=self._system.clock.now(),
+        )
+        try:
+            await self._place.keeper.commit(manifest)
+        except SaveError as error:
+            failed = coordinator.on_write_failed(number, str(error), self._now_s(), certain=not error.undecided)
+            self._apply(failed)
+        except AiostormError as error:  # the place belongs to another process
+            self._gave_up(f"/{self._name}/snapshots", error)
+        else:
+            coordinator.postpone(self._pace.finished(self._now_s()))
+            self._apply(coordinator.on_written(number, self._now_s()))
+
+    async def _roll_back(self, runtime: Rebuildable) -> None:
+        """Build the tasks again, and once more if they are to be rolled back meanwhile."""
+        try:
+            while (wanted := self._wanted) is not None:
+                self._wanted = None
+                delay_s, self._pace.delay_s = self._pace.delay_s, 0.0
+                await self._system.clock.sleep(delay_s)
+                await self._place.open()
+                manifest = await self._place.back_to(wanted.number)
+                number = None if manifest is None else manifest.number
+                where = "the start" if number is None else f"snapshot {number}"
+                log.warning("topology %s goes back to %s: %s", self._name, where, wanted.reason)
+                await runtime.rebuild(SnapshotSetup(wanted.incarnation, number, self._place.where))
+                if self._wanted is None:
+                    self._apply(self._coordinator.on_restored(wanted.incarnation, number, self._now_s()))
+        except AiostormError as error:
+            self._gave_up(f"/{self._name}/snapshots", error)
+
+    def _start(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        task = self._work[what] = self._system.guard(work, name=f"{what} of {self._name}")
+        task.add_done_callback(lambda done: self._work.pop(what) if self._work.get(what) is done else None)
+
+    def _now_s(self) -> float:
+        return self._system.clock.monotonic()
+
+
+def _done() -> asyncio.Future[None]:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done

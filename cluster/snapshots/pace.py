@@ -1,0 +1,58 @@
+"""SnapshotPace: when snapshots may begin, what they cost, and who waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...state import Governor, SnapshotSettings
+
+if TYPE_CHECKING:
+    from ...topology import Config
+    from .messages import TasksSaved
+
+
+class SnapshotPace:
+    """The pace of one topology's snapshots. `delay_s`: before the next rollback."""
+
+    def __init__(self, config: Config) -> None:
+        interval_s = config.snapshot_interval_ms / 1000
+        self.settings = SnapshotSettings(interval_s, config.snapshot_timeout_ms / 1000, config.snapshot_failures_max)
+        self.delay_s = 0.0
+        self._governor = Governor(interval_s, config.snapshot_max_share)
+        self._began_s = 0.0
+        self._loop_s = 0.0
+        self._requests: set[asyncio.Future[int]] = set()
+
+    def triggered(self, now_s: float) -> None:
+        """A snapshot begins."""
+        self._began_s, self._loop_s = now_s, 0.0
+
+    def saved(self, report: TasksSaved) -> None:
+        """The tasks of one process have saved their state: they share its event loop."""
+        self._loop_s = max(self._loop_s, sum(done.loop_ms for done in report.parts) / 1000)
+
+    def finished(self, now_s: float) -> float:
+        """The snapshot is durable. When the next one may begin."""
+        self._governor.finished(self._began_s, self._loop_s)
+        return self._governor.due_s(now_s)
+
+    def new_request(self) -> asyncio.Future[int]:
+        """A caller waits for a snapshot: its number."""
+        request: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        return request
+
+    def answer(self, requests: Iterable[asyncio.Future[int]], number: int) -> None:
+        """The snapshot that these callers wait for is committed."""
+        for request in requests:
+            if not request.done():
+                request.set_result(number)
+
+    def end_requests(self, error: Exception) -> None:
+        """No snapshot is taken any more."""
+        for request in list(self._requests):
+            if not request.done():
+                request.set_exception(error)

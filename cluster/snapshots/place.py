@@ -1,0 +1,68 @@
+"""SnapshotPlace: where a topology keeps its snapshots, and which of them it begins with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal
+
+from ...state import Keeper, ReopeningStore, StateError
+
+if TYPE_CHECKING:
+    from ...runtime import Store
+    from ...state import Manifest
+
+Restore = Literal["latest"] | int | None
+"""The snapshot to begin with: the newest, the one with this number, or none."""
+
+FOLDER: Final = os.path.join(".aiostorm", "state")
+"""The folder for topologies without `topology.state.dir`."""
+
+
+class SnapshotPlace:
+    """The snapshots of one topology. `where`: a folder or a URL. `make_store` opens it.
+
+    `incarnation`: differs for each process that uses the place.
+    """
+
+    def __init__(
+        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store]
+    ) -> None:
+        self.where = where
+        self.store = ReopeningStore(lambda: make_store(where))
+        self.keeper: Keeper
+        self._topology = topology
+        self._incarnation = incarnation
+        self._keep = keep
+
+    async def open(self) -> int:
+        """Take the place over, or read it again. Returns the first free number. StateError, StoreError."""
+        self.keeper = Keeper(self.store, self._topology, self._incarnation, keep=self._keep)
+        return await self.keeper.open()
+
+    async def choose(self, restore: Restore) -> Manifest | None:
+        """The snapshot to begin with; None: begin from the start. StateError, StoreError."""
+        if restore is None:
+            return None
+        if restore == "latest":
+            return await self.keeper.latest()
+        manifest = self.keeper.manifest(restore)
+        await self.keeper.check(manifest)
+        return manifest
+
+    async def back_to(self, number: int | None) -> Manifest | None:
+        """Snapshot `number`, which counts; if it is damaged, the newest that is not."""
+        try:
+            return await self.choose(number)
+        except StateError:
+            return await self.keeper.latest()
+
+    async def close(self) -> None:
+        """Release the place."""
+        await self.store.close()
+
+
+def state_place(state_dir: str | None, topology: str) -> str:
+    """The folder or URL of a topology's snapshots. A folder is an absolute path: workers may start elsewhere."""
+    where = os.path.join(FOLDER, topology) if state_dir is None else os.path.expanduser(state_dir)
+    return where if "://" in where else os.path.abspath(where)
