@@ -6,10 +6,13 @@ saved.py     what is saved of a task
 """
 
 from .agent import SnapshotAgent
+from .handles import handles_of
 from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
 from .saved import RestoredTask
+from .sections import SECTION_LOADERS
 
 __all__ = [
+    "SECTION_LOADERS",
     "SNAPSHOT_MESSAGES",
     "AbortSnapshot",
     "Aligned",
@@ -17,4 +20,5 @@ __all__ = [
     "RestoredTask",
     "SnapshotAgent",
     "TakeSnapshot",
+    "handles_of",
 ]

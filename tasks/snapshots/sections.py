@@ -1,0 +1,14 @@
+"""How the sections of a task's blobs are loaded that are no dicts of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from .handles import HandleLoader
+from .saved import HANDLE
+
+if TYPE_CHECKING:
+    from ...state import SectionLoader
+
+SECTION_LOADERS: Final[Mapping[int, Callable[[], SectionLoader]]] = {HANDLE: HandleLoader}
