@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..tasks import MailboxWrapper, describe, direct
-from ..topology import Config, Segment, Topology
+from ..topology import Config, Segment, Topology, lost_at_restart
 from .local_runtime import LocalRuntime
 from .names import check_name
 from .running_topology import RunningTopology
@@ -141,6 +141,8 @@ class LocalCluster:
             ),
         )
         self._topologies[name] = running
+        if lost := lost_at_restart(topology, settings):
+            log.warning("topology %s: %s", name, lost)
         await running.start()
         return running
 

@@ -2,14 +2,19 @@
 
 A generator can say that it is exhausted, so a topology of generator spouts ends by itself. It cannot emit a row again,
 so the framework replays its tracked messages (`topology.max.retries`, here 3 unless configured).
+
+One that is repeatable has a position, for exactly once: the number of items that it has yielded. After a restore the
+generator begins again, and skips the items before its position; or its function is called with the position (`start`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from ..state import StateError
 from ..topology import FunctionSpout, Spout, TopologyContext, has_batches, is_batch
 
 if TYPE_CHECKING:
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from .emit.spout_collector import SpoutTaskCollector
 
 GENERATOR_MAX_RETRIES = 3
+
+SKIPPED: Final = 64
+"""After so many items that are skipped, other tasks may run."""
 
 CHUNK: Final = 256
 """Items are taken from a plain generator this many at a time, fewer if one of them takes long."""
@@ -41,7 +49,7 @@ class ChunkTurns:
 
 
 class GeneratorSpout(Spout):
-    """A spout around a generator function. Message ids are 0, 1, 2, …"""
+    """A spout around a generator function. Message ids are 0, 1, 2, …: the number of items before."""
 
     default_max_retries = GENERATOR_MAX_RETRIES
 
@@ -52,6 +60,7 @@ class GeneratorSpout(Spout):
         self._chunk = 1
         self._number = 0
         self._collector: SpoutTaskCollector = None  # type: ignore[assignment] # until it is opened
+        self._context: TopologyContext = None  # type: ignore[assignment]
         self._items: Iterator[Item] = iter(())
         self._async_items: AsyncIterator[Item] | None = None
         if function.is_async:
@@ -60,8 +69,15 @@ class GeneratorSpout(Spout):
     def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """Start the generator."""
         self._collector = collector  # type: ignore[assignment] # the task's own
-        items = self._function.fn(context) if self._function.wants_context else self._function.fn()
-        if self._function.is_async:
+        self._context = context
+        self._begin(0)
+
+    def _begin(self, position: int) -> None:
+        """Call the function: no code of a generator runs before its first item is asked for."""
+        function = self._function
+        given = {"start": position} if function.wants_start else {}
+        items = function.fn(self._context, **given) if function.wants_context else function.fn(**given)
+        if function.is_async:
             self._async_items = aiter(items)
         else:
             self._items = iter(items)
@@ -134,6 +150,47 @@ class GeneratorSpout(Spout):
             self._collector.emit_arrow(item, message_id)
         else:
             self._collector.emit((item,) if self._single else item, message_id)
+
+    def snapshot(self) -> int:
+        """How many items it has yielded."""
+        return self._number
+
+    def restore(self, position: int) -> Returned:
+        """Continue after this many items. (Not `async def`: a blocking one skips them in its thread.)"""
+        self._number = position
+        if self._function.wants_start:
+            self._begin(position)
+        elif self._async_items is not None:
+            return self._skip_async(self._async_items, position)
+        elif self._function.blocking:
+            self._check_skipped(sum(1 for _ in islice(self._items, position)), position)
+        else:
+            return self._skip(position)
+        return None
+
+    async def _skip(self, position: int) -> None:
+        for first in range(0, position, SKIPPED):
+            most = min(SKIPPED, position - first)
+            skipped = sum(1 for _ in islice(self._items, most))
+            if skipped < most:
+                self._check_skipped(first + skipped, position)
+            await asyncio.sleep(0)
+
+    async def _skip_async(self, items: AsyncIterator[Item], position: int) -> None:
+        for number in range(position):
+            try:
+                await anext(items)
+            except StopAsyncIteration:
+                self._check_skipped(number, position)
+            if number % SKIPPED == 0:
+                await asyncio.sleep(0)
+
+    def _check_skipped(self, skipped: int, position: int) -> None:
+        if skipped < position:
+            raise StateError(
+                f"@spout function {self._function.name!r} has yielded {skipped} items, and {position} before it was "
+                "restored: it is not repeatable. Let it yield the same items in the same order each time"
+            )
 
     def close(self) -> Returned:
         """End the generator: its `finally` blocks run. (Not `async def`: a blocking one ends in its thread.)"""

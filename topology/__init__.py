@@ -45,10 +45,12 @@ from .groupings import (
     share_each,
     share_out,
 )
+from .guarantees import lost_at_restart
 from .keys import stable_hash
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
 from .retention import retention_problems
+from .snapshot_config import Guarantee
 from .streams import (
     BARRIER_FIELDS,
     DEAD_LETTER_FIELDS,
@@ -156,6 +158,7 @@ __all__ = [
     "GlobalGrouping",
     "Grouping",
     "GroupingContext",
+    "Guarantee",
     "Item",
     "Key",
     "KeyRangeGrouping",
@@ -227,6 +230,7 @@ __all__ = [
     "has_batches",
     "has_identity",
     "is_batch",
+    "lost_at_restart",
     "make_plan",
     "metadata_of",
     "nearest",

@@ -31,6 +31,7 @@ from .groupings import (
     PartialKeyGrouping,
     ShuffleGrouping,
 )
+from .guarantees import guarantee_problems
 from .resources import Managed, WorkerContext, check_resources
 from .retention import retention_problems
 from .streams import StreamId
@@ -178,6 +179,8 @@ class TopologyBuilder:
             raise TopologyError(problems + more)
         topology = Topology(components, name, summary, config, resources)
         problems = retention_problems(topology, config)
+        if config is not None and config.source_of("guarantee") != "default":
+            problems += guarantee_problems(topology, config)
         if problems:
             raise TopologyError(problems)
         return topology

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 from .fields import Fields
 from .time_flow import TimeRole
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .collectors import BasicCollector, BoltCollector, SpoutCollector
     from .completion import Completion
     from .context import StateDeclaration, TopologyContext
+    from .snapshot_config import Guarantee
     from .streams import StreamId
     from .tuples import Row, Tuple
 
@@ -97,6 +98,10 @@ class Component:
         """Mistakes in its declaration, given the streams that it reads (for the builder)."""
         return []
 
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """Why it cannot run with this guarantee, with what to do (for the builder)."""
+        return []
+
     def progress(self) -> Progress | None:
         """Its progress, for `aiostorm run` and the metrics; None: unknown. Called often, also before `open`."""
         return None
@@ -119,6 +124,10 @@ class Spout(Component):
     """
 
     default_max_retries: ClassVar[int | None] = None
+
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """With exactly-once it must be able to begin again at a position, and must not rely on `ack`."""
+        return _refused_exactly_once(self) if guarantee == "exactly-once" else []
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> Returned:
         """Called once, before all other methods."""
@@ -173,6 +182,30 @@ class FailValueSpout(Spout):
 
     def fail(self, message_id: MessageId, values: Row, failure: Failure) -> Returned:  # type: ignore[override]
         """The message failed; these were its values."""
+
+
+def _refused_exactly_once(spout: Spout) -> list[str]:
+    def defines(method: str) -> bool:
+        own = getattr(type(spout), method) not in {getattr(base, method) for base in _SPOUTS}
+        return own or method in vars(spout)
+
+    problems: list[str] = []
+    name = type(spout).__name__
+    if missing := [method for method in ("snapshot", "restore") if not defines(method)]:
+        problems.append(
+            f"{name} defines no {' and no '.join(missing)}, so it cannot read its source again from a position, as "
+            "exactly-once needs: define snapshot() and restore(position), or use guarantee=at-least-once"
+        )
+    acks = [method for method in ("ack", "fail") if defines(method)]
+    if acks and not defines("committed"):
+        problems.append(
+            f"{name} defines {' and '.join(acks)}, which exactly-once never calls: define committed(number), which is "
+            "called when everything before a snapshot is done for good"
+        )
+    return problems
+
+
+_SPOUTS: Final = (Spout, AckValueSpout, FailValueSpout)
 
 
 class Bolt(Component):

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
@@ -29,7 +29,7 @@ from .config_layers import Layer, Resolved, env_layer, file_layer, override_laye
 from .errors import ConfigError
 from .liveness_config import FIXED, LivenessConfig, no_flag
 from .liveness_config import setting as _setting
-from .snapshot_config import SnapshotConfig
+from .snapshot_config import SnapshotConfig, guarantee_conflicts
 
 if TYPE_CHECKING:
     from .values import Setting
@@ -261,7 +261,7 @@ class Config(LivenessConfig, SnapshotConfig):
             except ValidationError as error:
                 problems = problems + [_problem(details, resolved) for details in error.errors(include_url=False)]
             else:
-                problems = [*problems, *_order_problems(self, resolved)]
+                problems = [*problems, *_order_problems(self, resolved), *guarantee_conflicts(self, resolved.written)]
             if problems:
                 raise ConfigError(*problems)
             self._sources = resolved.sources
@@ -363,7 +363,8 @@ def component_config(config: Config, overrides: Mapping[str, Setting]) -> Config
     ]
     allowed = {key: value for key, value in overrides.items() if fields.get(key, "debug") in PER_COMPONENT}
     try:
-        merged = _merged([config._explicit(), Layer.of(allowed, "component")])
+        explicit = config._explicit()  # pyright: ignore[reportPrivateUsage] - Config is of this module
+        merged = _merged([explicit, Layer.of(allowed, "component")])
     except ConfigError as error:
         raise ConfigError(*problems, *error.problems) from error
     if problems:
@@ -379,8 +380,8 @@ def field_keys() -> Mapping[str, str]:
     if not _FIELD_KEYS:
         for name, info in Config.model_fields.items():
             extra = info.json_schema_extra
-            keys = extra["keys"] if isinstance(extra, dict) else []
-            _FIELD_KEYS.update(dict.fromkeys([name, *(str(key) for key in keys)], name))  # type: ignore[union-attr]
+            keys = cast("list[str]", extra["keys"]) if isinstance(extra, dict) else []
+            _FIELD_KEYS.update(dict.fromkeys([name, *keys], name))
     return _FIELD_KEYS
 
 

@@ -12,7 +12,9 @@
    may have one required argument that is named `context` or annotated `TopologyContext`; any other is refused.
 4. The decorated object can still be called as the plain function.
 5. A function spout may yield a pyarrow.RecordBatch: it is one message. A function bolt with `arrow=True` receives one.
-6. A function component emits only on its default stream. For several streams write a `BasicBolt` or a `Spout`.
+6. A function spout that yields the same items in the same order each time it is called can be repeated from a position,
+   the number of items before it: `@spout(repeatable=True)`, or a keyword-only parameter `start=0`.
+7. A function component emits only on its default stream. For several streams write a `BasicBolt` or a `Spout`.
 
 Pass arguments of a run with a closure or `functools.partial`, since a component is made without arguments:
 
@@ -29,9 +31,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 from .components import Component, Outputs
 from .errors import TopologyError
@@ -39,6 +41,7 @@ from .fields import Fields
 
 if TYPE_CHECKING:
     from .context import StateDeclaration
+    from .snapshot_config import Guarantee
     from .streams import StreamDecl
     from .time_flow import TimeRole
     from .values import Declared, Function, Returned, Setting, Value
@@ -48,6 +51,8 @@ Style = Literal["function", "generator"]
 
 class _FunctionComponent(Component):
     """The common base of function bolts and function spouts."""
+
+    _by_name: ClassVar[tuple[str, ...]] = ()  # arguments that the framework gives by name
 
     def __init__(self, fn: Function, outputs: Outputs, blocking: bool, config: Mapping[str, Setting]) -> None:
         functools.update_wrapper(self, fn, updated=())
@@ -61,7 +66,7 @@ class _FunctionComponent(Component):
             "generator" if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called) else "function"
         )
         self.is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
-        self.min_args, self.max_args = _arity(fn, self.name)
+        self.min_args, self.max_args = _arity(fn, self.name, self._by_name)
 
     def __call__(self, *args: Value, **kwargs: Value) -> Returned:
         return self.fn(*args, **kwargs)
@@ -77,6 +82,8 @@ class FunctionBolt(_FunctionComponent):
     `max_args` are the numbers of values that it takes (`max_args` is None for `*args`). `arrow`: it takes a
     RecordBatch. With `state`, it is called with `state=`, the state of its task.
     """
+
+    _by_name = ("state",)
 
     def __init__(
         self,
@@ -112,14 +119,25 @@ class FunctionSpout(_FunctionComponent):
     """A spout made from a generator function: see `spout`.
 
     `fn` is the function, `is_async` whether it is an async generator, `tracked` whether its tuples are tracked, and
-    `wants_context` whether it takes the `TopologyContext`.
+    `wants_context` whether it takes the `TopologyContext`. `repeatable`: it yields the same items each time;
+    `wants_start`: it takes the number of items to leave out.
     """
 
+    _by_name = ("start",)
+
     def __init__(
-        self, fn: Function, outputs: Outputs, tracked: bool, blocking: bool, config: Mapping[str, Setting]
+        self,
+        fn: Function,
+        outputs: Outputs,
+        tracked: bool,
+        blocking: bool,
+        config: Mapping[str, Setting],
+        repeatable: bool = False,
     ) -> None:
         super().__init__(fn, outputs, blocking, config)
         self.tracked = tracked
+        self.wants_start = _takes_start(fn)
+        self.repeatable = repeatable or self.wants_start
         if self.style != "generator":
             raise TopologyError([f"@spout needs a generator function (one with yield); {self.name!r} is not one"])
         # Not an argument with a default value: that may be anything, as in `def numbers(limit=10)`.
@@ -127,6 +145,18 @@ class FunctionSpout(_FunctionComponent):
         self.wants_context = len(needed) == 1 and _is_context(needed[0])
         if needed and not self.wants_context:
             raise TopologyError([_unbound(self.name, [p.name for p in needed])])
+
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """With exactly-once it must be repeatable."""
+        if self.repeatable or guarantee != "exactly-once":
+            return []
+        problem = (
+            f"@spout function {self.name!r} is called again after a failure, as exactly-once needs, but does not say "
+            "that it can be repeated. If it yields the same items in the same order each time: @spout(…, "
+            "repeatable=True), or a parameter `*, start=0`, the number of items to leave out. Else write a Spout with "
+            "snapshot() and restore(position)"
+        )
+        return [problem]
 
 
 @overload
@@ -159,7 +189,11 @@ def bolt(
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionBolt(fields[0], None, blocking, config or {})
     declared = _outputs("bolt", fields, outputs)
-    return lambda fn: FunctionBolt(fn, declared, blocking, config or {}, arrow, state)
+
+    def made(fn: Function) -> FunctionBolt:
+        return FunctionBolt(fn, declared, blocking, config or {}, arrow, state)
+
+    return made
 
 
 @overload
@@ -171,6 +205,7 @@ def spout(
     tracked: bool = True,
     blocking: bool = False,
     config: Mapping[str, Setting] | None = None,
+    repeatable: bool = False,
 ) -> Callable[[Function], FunctionSpout]: ...
 def spout(
     *fields: Declared,
@@ -178,16 +213,24 @@ def spout(
     tracked: bool = True,
     blocking: bool = False,
     config: Mapping[str, Setting] | None = None,
+    repeatable: bool = False,
 ) -> FunctionSpout | Callable[[Function], FunctionSpout]:
     """Make a spout from a generator or async generator function.
 
-    `tracked`: each tuple gets a message id, is tracked, and is replayed when it fails. False: at most once. The rest is
-    as in `bolt`. Raises TopologyError for a function without `yield`, or one that needs arguments.
+    `tracked`: each tuple gets a message id, is tracked, and is replayed when it fails. False: at most once.
+    `repeatable`: each call yields the same items in the same order, as exactly-once needs; after a restart the items
+    before the last snapshot are skipped. A function with a keyword-only parameter `start` is repeatable, too: it is
+    called with the number of items to leave out, 0 at first. The rest is as in `bolt`. Raises TopologyError for a
+    function without `yield`, or one that needs arguments.
     """
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionSpout(fields[0], None, tracked, blocking, config or {})
     declared = _outputs("spout", fields, outputs)
-    return lambda fn: FunctionSpout(fn, declared, tracked, blocking, config or {})
+
+    def made(fn: Function) -> FunctionSpout:
+        return FunctionSpout(fn, declared, tracked, blocking, config or {}, repeatable)
+
+    return made
 
 
 def _is_function(given: object) -> bool:
@@ -223,6 +266,20 @@ def _needed(fn: Function) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
 
 
+def _takes_start(fn: Function) -> bool:
+    """Has it a keyword-only parameter `start`, with the default 0 or none, that no partial has bound?"""
+    bare = fn
+    while isinstance(bare, functools.partial):
+        if "start" in bare.keywords:
+            return False
+        bare = bare.func
+    try:
+        start = inspect.signature(bare).parameters.get("start")
+    except (TypeError, ValueError):  # some builtins have no signature
+        return False
+    return start is not None and start.kind is start.KEYWORD_ONLY and start.default in (0, start.empty)
+
+
 def _is_context(parameter: inspect.Parameter) -> bool:
     """Is it meant for the TopologyContext? Annotations may be text."""
     annotation = parameter.annotation
@@ -249,13 +306,13 @@ def _keywords(fn: Function) -> list[str]:
     return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
 
 
-def _arity(fn: Function, name: str) -> tuple[int, int | None]:
+def _arity(fn: Function, name: str, given: Sequence[str]) -> tuple[int, int | None]:
     """The least and the greatest number of positional arguments (None: no limit)."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature
         return 0, None
-    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name != "state"]
+    by_name = [parameter for parameter in _keywords(fn) if parameter not in given]
     if by_name:
         problem = (
             f"function {name!r} needs {', '.join(by_name)} by keyword, but is called with values by position: bind it "

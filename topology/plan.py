@@ -19,17 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import TopologyError
+from .feedback import Edge, edges_of, feedback_edges
+from .guarantees import guarantee_problems
 from .retention import retention_problems
-from .streams import StreamId
 from .time_flow import TimeFlow, time_flow
 from .tuples import ACKER_COMPONENT
 
 if TYPE_CHECKING:
     from .config import Config
     from .topology import Topology
-
-Edge = tuple[StreamId, str]
-"""A stream and the component that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,10 @@ class Plan:
 def make_plan(topology: Topology, config: Config) -> Plan:
     """Assign task ids to components and ackers, and find the order of the bolts.
 
-    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages.
+    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages, and for what
+    cannot run with its guarantee.
     """
-    problems = retention_problems(topology, config)
+    problems = retention_problems(topology, config) + guarantee_problems(topology, config)
     if problems:
         raise TopologyError(problems)
     cap = config.max_task_parallelism
@@ -77,7 +76,7 @@ def make_plan(topology: Topology, config: Config) -> Plan:
         first = len(tasks) + 1
         tasks += [TaskSpec(first + index, component, index) for index in range(count)]
         tasks_of[component] = tuple(range(first, first + count))
-    feedback = _feedback(topology)
+    feedback = feedback_edges(topology)
     return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback, time_flow(topology, feedback))
 
 
@@ -87,48 +86,9 @@ def _ackers(config: Config) -> int:
     return config.workers if config.acker_executors is None else config.acker_executors
 
 
-def _edges(topology: Topology) -> dict[str, list[Edge]]:
-    """Component → its outgoing edges, in the order of declaration."""
-    edges: dict[str, list[Edge]] = {component: [] for component in topology.components}
-    for spec in topology.components.values():
-        for subscription in spec.inputs:
-            if subscription.source.component in edges:
-                edges[subscription.source.component].append((subscription.source, spec.id))
-    return edges
-
-
-def _feedback(topology: Topology) -> frozenset[Edge]:
-    """The back edges of a depth-first search from the spouts."""
-    edges = _edges(topology)
-    starts = [spec.id for spec in topology.spouts] + [spec.id for spec in topology.bolts]
-    found: set[Edge] = set()
-    done: set[str] = set()
-    for start in starts:
-        if start in done:
-            continue
-        # Entered and not yet left: an edge to such a component closes a cycle.
-        path = {start}
-        stack = [(start, iter(edges[start]))]
-        while stack:
-            component, remaining = stack[-1]
-            for edge in remaining:
-                target = edge[1]
-                if target in path:
-                    found.add(edge)
-                elif target not in done:
-                    path.add(target)
-                    stack.append((target, iter(edges[target])))
-                    break
-            else:
-                stack.pop()
-                path.remove(component)
-                done.add(component)
-    return frozenset(found)
-
-
 def _order(topology: Topology, feedback: frozenset[Edge]) -> tuple[str, ...]:
     """Bolts after their inputs; if several could be next, in the order of declaration."""
-    edges = _edges(topology)
+    edges = edges_of(topology)
     waiting = dict.fromkeys(topology.components, 0)
     for edge in (edge for outgoing in edges.values() for edge in outgoing if edge not in feedback):
         waiting[edge[1]] += 1

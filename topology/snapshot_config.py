@@ -11,13 +11,21 @@ From: Flink's checkpointing options; JStorm's transaction.* and Storm's topology
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator
 
 from .liveness_config import no_flag, setting
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..runtime import Given
+    from .config import Config
+
 Guarantee = Literal["at-least-once", "exactly-once", "at-most-once"]
+
+GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
 
 _Count = Annotated[int, BeforeValidator(no_flag)]
 _Number = Annotated[float, BeforeValidator(no_flag)]
@@ -67,3 +75,15 @@ class SnapshotConfig(BaseModel):
         "With exactly-once, what happens when a row raises: rollback (and try again, then fail), or skip the row.",
         "topology.state.on.error",
     )
+
+
+def guarantee_conflicts(config: Config, written: Mapping[str, Given]) -> list[str]:
+    """Settings that cannot be together with the guarantee; `written`: those that the user has set."""
+    if config.guarantee == "at-least-once" or not config.acker_executors:
+        return []
+    ackers, guarantee = written["acker_executors"], written["guarantee"]
+    problem = (
+        f"{ackers} cannot be together with {guarantee}: only at-least-once has ackers. Leave out {ackers.key} (or set "
+        f"it to null) for {config.guarantee}, or leave out {guarantee.key} for at-least-once"
+    )
+    return [problem]

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .plan import Edge
+    from .feedback import Edge
     from .topology import Topology
 
 

@@ -11,24 +11,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
 from .names import NAME, NAME_RULE
-from .retention import lossy_windows
+from .snapshot_config import GUARANTEES
+from .state_checks import by_key_ranges, state_problems
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
 from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM
+from .values import Setting
 
 if TYPE_CHECKING:
     from .config import Config
     from .fields import Fields
     from .groupings import Grouping
-    from .values import Setting, Unchecked
+    from .values import Unchecked
 
 _METHODS = {
     "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),
@@ -44,9 +46,9 @@ class Declaration:
     kind: Kind
     template: Unchecked
     parallelism: Unchecked
-    inputs: list[Subscription] = field(default_factory=list)
-    config: dict[str, Setting] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    inputs: list[Subscription] = field(default_factory=list[Subscription])
+    config: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    problems: list[str] = field(default_factory=list[str])
 
     @property
     def label(self) -> str:
@@ -90,33 +92,35 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
             found += more + _check_component(declaration, component, outputs)
             own: Unchecked = component.config
             if isinstance(own, Mapping):
-                settings = {**own, **settings}
+                settings = {**cast("Mapping[str, Setting]", own), **settings}
             else:
                 found.append(f"config must be a mapping, not {own!r}")
         found += _check_config(settings, config)
+        state = None if component is None else component.state
+        found += state_problems(declaration.kind, state, declaration.inputs)
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
         problems += [f"{declaration.label}: {problem}" for problem in found]
         # Of two components with the same id, the first is checked further; an invalid id cannot be subscribed to.
         if isinstance(declaration.id, str) and declaration.id not in specs:
-            inputs = tuple(declaration.inputs)
             specs[declaration.id] = ComponentSpec(
                 declaration.id,
                 declaration.kind,
                 declaration.template,
                 declaration.parallelism,
-                inputs,
+                by_key_ranges(state, declaration.inputs),
                 outputs,
                 settings,
                 TimeRole() if component is None else component.time_role,
                 component is not None and component.on_driver,
-                None if component is None else component.state,
+                state,
+                {} if component is None else {each: tuple(component.refused(each)) for each in GUARANTEES},
             )
             instances[declaration.id] = component
     problems += _follow_inputs(specs, instances)
     for spec in specs.values():
         problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
-    problems += _check_graph(specs) + lossy_windows(specs)
+    problems += _check_graph(specs)
     return specs, problems
 
 

@@ -122,6 +122,9 @@ class SnapshotManager:
         if work:
             await asyncio.wait(work)
         self._pace.end_requests(TopologyKilledError(f"topology {self._name!r} has ended: it takes no snapshots"))
+
+    async def close(self) -> None:
+        """Release the place, when no task runs any more."""
         await self._place.close()
 
     # -- requests ------------------------------------------------------------------------------------------------------

@@ -18,10 +18,15 @@ From: Flink's TwoPhaseCommitSinkFunction, without its transaction objects: the h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...runtime import AiostormError
 from ...topology import BasicBolt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...topology import Fields, Guarantee, StreamId
 
 
 class SinkError(AiostormError):
@@ -30,6 +35,21 @@ class SinkError(AiostormError):
 
 class Sink(BasicBolt):
     """The base of bolts that commit with snapshots (see the module). Handles are sendable values; None: no rows."""
+
+    def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
+        """A sink has all three methods."""
+        three = ("pre_commit", "commit", "abort")
+        missing = [method for method in three if getattr(type(self), method) is getattr(Sink, method)]
+        if not missing:
+            return []
+        return [f"{type(self).__name__} defines no {', no '.join(missing)}: a Sink needs {', '.join(three)}"]
+
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """It commits with snapshots, which are only taken with exactly-once."""
+        if guarantee == "exactly-once":
+            return []
+        advice = "use Config(guarantee='exactly-once'), or a bolt that writes in execute"
+        return [f"{type(self).__name__} is a Sink: without snapshots it would never write its rows. So {advice}"]
 
     def pre_commit(self, number: int) -> Any:
         """All rows before snapshot `number` were executed. Return what `commit` needs to write them; None: nothing."""

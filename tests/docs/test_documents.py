@@ -149,6 +149,8 @@ def shown(value: object) -> str:
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, str):
+        return value
     if isinstance(value, tuple):
         return ", ".join(f"{item:g}" for item in value)
     return f"{value:,g}" if isinstance(value, float) else f"{value:,}"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from aiostorm import BasicBolt, BufferedWindowBolt, TopologyBuilder, TopologyError, Tumbling, WindowedBolt
+from aiostorm import BasicBolt, BufferedWindowBolt, Config, TopologyBuilder, TopologyError, Tumbling, WindowedBolt
 from aiostorm.spark import SparkBatchSpout, SparkIngressSpout, SparkStreamSpout
+from aiostorm.topology import make_plan
 from aiostorm.windows import Count
 
 
@@ -32,7 +33,9 @@ def built(spout: Any, bolt: Any) -> Any:
     builder.set_spout("flights", spout)
     builder.set_bolt("through", Through).shuffle_grouping("flights")
     builder.set_bolt("windows", bolt).shuffle_grouping("through")
-    return builder.create_topology()
+    topology = builder.create_topology()
+    assert make_plan(topology, Config())
+    return topology
 
 
 def batch(**given: Any) -> SparkBatchSpout:

@@ -63,6 +63,14 @@ STORM_KEYS = {
     "worker_replace_timeout_s": ["topology.worker.replace.timeout.secs"],
     "worker_parent_timeout_s": ["topology.worker.parent.timeout.secs"],
     "worker_child_parent_timeout_s": ["topology.worker.child.parent.timeout.secs"],
+    "guarantee": ["topology.guarantee"],
+    "state_dir": ["topology.state.dir"],
+    "snapshot_interval_ms": ["topology.snapshot.interval.ms", "topology.state.checkpoint.interval.ms"],
+    "snapshot_max_share": ["topology.snapshot.max.share"],
+    "snapshot_timeout_ms": ["topology.snapshot.timeout.ms"],
+    "snapshot_keep": ["topology.snapshot.keep"],
+    "snapshot_failures_max": ["topology.snapshot.failures.max"],
+    "state_on_error": ["topology.state.on.error"],
 }
 OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
 OTHER["testing_always_try_serialize"] = True
@@ -70,6 +78,9 @@ OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_lo
 OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpressure_low_mark": 0.1}
 OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
 OTHER |= {"worker_timeout_s": 7, "worker_start_timeout_s": 90, "worker_child_parent_timeout_s": 90}
+OTHER |= {"guarantee": "exactly-once", "state_dir": "s3://state", "snapshot_max_share": 0.5, "state_on_error": "skip"}
+OTHER |= {"snapshot_keep": 2, "snapshot_failures_max": 2}
+OTHER["acker_executors"] = 0  # the only number of ackers for every guarantee
 
 
 def other_value(field: str) -> Any:
@@ -137,6 +148,13 @@ BAD: list[tuple[str, Any, str]] = [
     ("backpressure_sample_number", 0, "greater than or equal to 1"),
     ("backpressure_sample_rate", 2, "less than or equal to 1"),
     ("workers", [1], "integer"),
+    ("guarantee", "exactly_once", "'at-least-once', 'exactly-once' or 'at-most-once'"),
+    ("state_dir", 3, "string"),
+    ("snapshot_interval_ms", 0, "greater than or equal to 1"),
+    ("snapshot_max_share", 0, "greater than 0"),
+    ("snapshot_timeout_ms", True, "not true or false"),
+    ("snapshot_keep", 0, "greater than or equal to 1"),
+    ("state_on_error", "ignore", "'rollback' or 'skip'"),
 ]
 
 
@@ -159,6 +177,22 @@ def test_the_low_mark_is_below_the_high_mark_wherever_they_come_from() -> None:
     assert mistakes(lambda: Config(backpressure_low_mark=0.9)) == (
         "backpressure_low_mark = 0.9 (keyword) must be less than 0.8, the value of backpressure_high_mark (default)",
     )
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-most-once"])
+def test_only_at_least_once_has_ackers(guarantee: Any) -> None:
+    (problem,) = mistakes(lambda: Config(guarantee=guarantee, acker_executors=2))
+    assert problem == (
+        f"acker_executors = 2 (keyword) cannot be together with guarantee = '{guarantee}' (keyword): only "
+        f"at-least-once has ackers. Leave out acker_executors (or set it to null) for {guarantee}, or leave out "
+        "guarantee for at-least-once"
+    )
+    (problem,) = mistakes(
+        lambda: load(base=Config(**{"topology.ackers": 1}), overrides=[f"topology.guarantee={guarantee}"])
+    )
+    assert problem.startswith("acker_executors = 1 (keyword) cannot be together with topology.guarantee = ")
+    assert load(base=Config(acker_executors=1), overrides=[f"guarantee={guarantee}", "acker_executors=null"])
+    assert Config(guarantee=guarantee, acker_executors=0).guarantee == guarantee
 
 
 def test_settings_that_a_running_topology_can_change() -> None:

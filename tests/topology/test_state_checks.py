@@ -1,0 +1,117 @@
+"""Declared state: who may have it, and by which grouping its rows come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiostorm import BasicBolt, Fields, Spout, TopologyBuilder, TopologyError
+from aiostorm.state import KeyedState, ValueState
+from aiostorm.topology import FieldsGrouping, KeyRangeGrouping, StreamId
+
+
+class Clicks(Spout):
+    outputs = {"default": Fields("user", "day", "url"), "test": Fields("user", "day")}  # noqa: RUF012
+
+    def next_tuple(self) -> None: ...
+
+
+class Bolt(BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None: ...
+
+
+class ByUser(Bolt):
+    state = KeyedState(key="user")
+
+
+class ByUserAndDay(Bolt):
+    state = KeyedState(key=("user", "day"))
+
+
+class Total(Bolt):
+    state = ValueState(0)
+
+
+def declared(bolt: Any) -> tuple[TopologyBuilder, Any]:
+    builder = TopologyBuilder()
+    builder.set_spout("clicks", Clicks)
+    return builder, builder.set_bolt("bolt", bolt, parallelism=2)
+
+
+def problems(builder: TopologyBuilder) -> tuple[str, ...]:
+    with pytest.raises(TopologyError) as caught:
+        builder.create_topology()
+    return tuple(caught.value.problems)
+
+
+def test_rows_come_by_key_ranges_in_the_order_of_the_declared_key() -> None:
+    builder, bolt = declared(ByUserAndDay)
+    bolt.fields_grouping("clicks", "day", "user").fields_grouping("clicks", "user", "day", stream="test")
+    spec = builder.create_topology().components["bolt"]
+    for subscription in spec.inputs:
+        made = subscription.make()
+        assert isinstance(made, KeyRangeGrouping)
+        assert subscription.fields == made.key_fields == ("user", "day")
+        assert subscription.kind == "fields"
+    assert spec.inputs[1].source == StreamId("clicks", "test")
+    assert spec.state is ByUserAndDay.state
+
+
+def test_a_value_for_each_task_takes_any_grouping() -> None:
+    builder, bolt = declared(Total)
+    bolt.shuffle_grouping("clicks").fields_grouping("clicks", "user", stream="test")
+    spec = builder.create_topology().components["bolt"]
+    assert type(spec.inputs[1].make()) is FieldsGrouping
+
+
+def test_other_groupings_and_other_fields_are_refused() -> None:
+    builder, bolt = declared(ByUserAndDay)
+    bolt.shuffle_grouping("clicks").fields_grouping("clicks", "user", stream="test")
+    first, second = problems(builder)
+    assert first == (
+        "bolt 'bolt': its state is by user, day, but it reads 'clicks' with shuffle grouping: a task would get rows of "
+        "keys that it does not have. Use fields_grouping('clicks', 'user', 'day')"
+    )
+    assert second == (
+        "bolt 'bolt': its state is by user, day, but it reads 'clicks' stream 'test' with fields grouping by user: a "
+        "task would get rows of keys that it does not have. Use fields_grouping('clicks', 'user', 'day', "
+        "stream='test')"
+    )
+
+
+@pytest.mark.parametrize("fields", [("user", "day"), ("user", "user"), ("url",), ()])
+def test_a_key_of_one_field_needs_a_grouping_by_this_field(fields: tuple[str, ...]) -> None:
+    builder, bolt = declared(ByUser)
+    bolt.fields_grouping("clicks", *fields)
+    assert any("Use fields_grouping('clicks', 'user')" in problem for problem in problems(builder))
+
+
+@pytest.mark.parametrize("kind", ["all_grouping", "global_grouping", "local_first_grouping", "direct_grouping"])
+def test_no_other_kind_of_grouping_will_do(kind: str) -> None:
+    builder, bolt = declared(ByUser)
+    getattr(bolt, kind)("clicks")
+    assert any("its state is by user, but it reads 'clicks' with " in problem for problem in problems(builder))
+
+
+def test_a_spout_has_no_state() -> None:
+    class WithState(Clicks):
+        state = ValueState(0)
+
+    builder = TopologyBuilder()
+    builder.set_spout("clicks", WithState)
+    (problem,) = problems(builder)
+    assert problem.startswith("spout 'clicks': a spout has no state = ")
+    assert problem.endswith(": its position is what snapshot() returns")
+
+
+@pytest.mark.parametrize("wrong", [{}, KeyedState, ValueState, 3, "word"])
+def test_state_is_a_declaration(wrong: Any) -> None:
+    class WithState(Bolt):
+        state = wrong
+
+    builder, bolt = declared(WithState)
+    bolt.shuffle_grouping("clicks")
+    (problem,) = problems(builder)
+    assert problem.startswith("bolt 'bolt': state must be KeyedState(key=\"…\") or ValueState(…), not ")
+    assert ("write KeyedState(…), not KeyedState" in problem) is isinstance(wrong, type)
