@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from ..transport import PeerRouter
 
 if TYPE_CHECKING:
     from ..actors import Ref
+    from ..transport import PayloadKind
 
 
 class NodeRouter(PeerRouter, Protocol):
@@ -17,6 +18,12 @@ class NodeRouter(PeerRouter, Protocol):
     @property
     def name(self) -> str:
         """The name of this process."""
+        ...
+
+    def handle(
+        self, kind: PayloadKind, handler: Callable[[str, int, memoryview], None], *, replace: bool = False
+    ) -> None:
+        """See PeerRouter. `replace`: instead of the handler that the kind has."""
         ...
 
     async def listen(self, address: str) -> str:
