@@ -6,21 +6,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..topology import WATERMARK_FIELDS, WATERMARK_STREAM, Config, Origin, Plan, Topology
+from ..topology import (
+    BARRIER_FIELDS,
+    BARRIER_STREAM,
+    WATERMARK_FIELDS,
+    WATERMARK_STREAM,
+    Config,
+    Origin,
+    Plan,
+    Topology,
+)
 from ..transport import PeerRouter, ProtocolError, RemoteTask
 
 MASTER_TUPLES: Final = 2
 """The capacity of the topology master's mailbox, which gets no data."""
 
+_OF_THE_FRAMEWORK: Final = {WATERMARK_STREAM: WATERMARK_FIELDS, BARRIER_STREAM: BARRIER_FIELDS}
+"""The fields of streams that no component declares."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """`placement`: task id → worker; `nodes`: worker → its machine (missing: one of its own); `router`: a Node."""
+    """`placement`: task id → worker; `nodes`: worker → its machine (missing: one of its own); `router`: a Node.
+
+    `build`: see Exchange.
+    """
 
     worker: str
     placement: Mapping[int, str]
     router: PeerRouter
     nodes: Mapping[str, str] = field(default_factory=dict)
+    build: int = 0
 
     @property
     def peers(self) -> frozenset[str]:
@@ -63,7 +79,7 @@ def origins(topology: Topology, plan: Plan) -> Callable[[int, str], Origin]:
         found = known.get((task_id, stream))
         if found is None:
             spec = topology.components.get(component_of.get(task_id, ""))
-            fields = WATERMARK_FIELDS if stream == WATERMARK_STREAM else None
+            fields = _OF_THE_FRAMEWORK.get(stream)
             if spec is not None and stream in spec.outputs:
                 fields = spec.outputs[stream].fields
             if spec is None or fields is None:

@@ -24,8 +24,9 @@ from .running_topology import RunningTopology
 from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
-    from ..runtime import Clock, Rng
+    from ..runtime import Clock, Rng, Store
     from ..topology import Setting, Unchecked
+    from .parent.assignment import Deployment
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
     from .runtimes import OnTaskGaveUp, TopologyRuntime
@@ -45,6 +46,8 @@ class LocalCluster:
     on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
     private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
     are, too.
+
+    `open_store` opens `topology.state.dir` (exactly once): a folder or a URL of fsspec by default.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class LocalCluster:
         remote_workers: int = 0,
         backend: WorkerBackend | None = None,
         timings: LifecycleTimings | None = None,
+        open_store: Callable[[str], Store] | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
@@ -68,6 +72,7 @@ class LocalCluster:
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._backend = backend
         self._timings = timings
+        self._open_store = open_store
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._mailbox_wrapper = mailbox_wrapper
@@ -218,14 +223,52 @@ class LocalCluster:
         gave_up: OnTaskGaveUp,
         restore: Restore,
     ) -> TopologyRuntime:
+        registry = self._registry
         if settings.guarantee == "exactly-once":
-            return self._make_exactly_once(name, topology, settings, gave_up, restore)
-        if self._registry is None:
+            return self._make_exactly_once(name, topology, settings, target, arguments, gave_up, restore)
+        if registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
             )
-        from .parent.assignment import Assignment, Deployment
         from .parent.distributed_runtime import DistributedRuntime
+
+        deployment = self._deploy(registry, name, topology, settings, target, arguments)
+        return DistributedRuntime(registry, deployment, gave_up)
+
+    def _make_exactly_once(
+        self,
+        name: str,
+        topology: Topology,
+        settings: Config,
+        target: str,
+        arguments: tuple[str, ...],
+        gave_up: OnTaskGaveUp,
+        restore: Restore,
+    ) -> TopologyRuntime:
+        from .snapshots.building import exactly_once_runtime, rebuilt_local
+
+        system, registry = self._system, self._registry
+        if registry is None:
+            make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
+        else:
+            from .parent.exactly_once import rebuilt_on_workers
+            from .snapshots.place import check_reach
+
+            if self.remote_names or (self._backend is not None and self._backend.is_apart):
+                check_reach(settings.state_dir, name)
+            make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
+
+    def _deploy(
+        self,
+        registry: WorkerRegistry,
+        name: str,
+        topology: Topology,
+        settings: Config,
+        target: str,
+        arguments: tuple[str, ...],
+    ) -> Deployment:
+        from .parent.assignment import Assignment, Deployment
         from .parent.worker_lifecycle import LifecycleTimings
 
         timings = self._timings or LifecycleTimings.of(settings.liveness)
@@ -233,17 +276,7 @@ class LocalCluster:
         if self._timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
-        deployment = Deployment.make(self._registry, name, topology, settings, assignment)
-        return DistributedRuntime(self._registry, deployment, gave_up)
-
-    def _make_exactly_once(
-        self, name: str, topology: Topology, settings: Config, gave_up: OnTaskGaveUp, restore: Restore
-    ) -> TopologyRuntime:
-        from .snapshots.building import exactly_once_runtime, rebuilt_local
-
-        system = self._system
-        make = rebuilt_local(system, name, topology, settings, self._mailbox_wrapper)
-        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore)
+        return Deployment.make(registry, name, topology, settings, assignment)
 
     def _forget(self, name: str) -> None:
         """A killed topology frees its name. A failed one stays until it is killed, so that its error can be queried."""

@@ -1,11 +1,16 @@
-"""Messages between a parent and its workers. The parent asks all of them but the last three.
+"""Messages between a parent and its workers. The parent asks all of them but those that are sent without an answer.
 
     parent                                       worker
                 ◄── WorkerJoined ──              it has started, and listens
     "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
-                ◄── TaskGaveUp, WorkerLeaving ──
+                ◄── TaskGaveUp, WorkerLeaving ──                                         sent without an answer
+
+With exactly once (see snapshots/messages.py for the rest):
+    "setup actor":  … Open, Rebuild, Connect, Prepare, Open, Rebuild … ──► a SnapshotSetup in each Connect
+    "control actor":  EndTasks, TakeSnapshot, CommitSnapshot, AbortSnapshot ──►              sent without an answer
+                ◄── TasksSaved, SaveFailed, TasksCommitted, RowsFailed ──                sent without an answer
 
 1. If a worker cannot execute a command, it answers CommandFailed, whose kind decides which error the parent raises.
 2. Each message has at most one frame; results, which may be larger, come in pieces.
@@ -20,9 +25,11 @@ from typing import TYPE_CHECKING, Final
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
 from ..runtime import Stall
-from ..tasks import ErrorReport
+from ..state import BlobRef, Done, Failed
+from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
 from ..transport import register_record
 from .distributed_idle import IdleReport
+from .snapshots.messages import EndTasks, Rebuild, RowsFailed, SaveFailed, SnapshotSetup, TasksCommitted, TasksSaved
 
 if TYPE_CHECKING:
     from ..topology import Setting
@@ -68,11 +75,14 @@ class ImportTopology:
 class Connect:
     """Listen, open links to the peers (dial the address; None: the peer dials), and make the tasks.
 
-    `nodes`: worker → its machine. The answer is the address at which the worker listens.
+    `nodes`: worker → its machine. The answer is the address at which the worker listens. With exactly once, `snapshots`
+    says how the tasks begin, and `build` (see Exchange) is the number of this attempt to start them.
     """
 
     peers: Mapping[str, str | None]
     nodes: Mapping[str, str]
+    snapshots: SnapshotSetup | None = None
+    build: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +213,12 @@ class WorkerJoined:
 
 @dataclass(frozen=True, slots=True)
 class TaskGaveUp:
-    """From a worker: a task has failed for good."""
+    """From a worker: a task has failed for good. `build`: of the task (see Connect)."""
 
     path: str
     error: str
     traceback: str
+    build: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +258,19 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     TaskPressure,
     SpoutPacing,
     PressureEvent,
+    SnapshotSetup,
+    EndTasks,
+    Rebuild,
+    TakeSnapshot,
+    CommitSnapshot,
+    AbortSnapshot,
+    TasksSaved,
+    SaveFailed,
+    TasksCommitted,
+    RowsFailed,
+    Done,
+    Failed,
+    BlobRef,
 )
 
 

@@ -35,6 +35,10 @@ class NodeRouter(PeerRouter, Protocol):
         """Open a link to a peer: dial its address, or (None) wait until it dials."""
         ...
 
+    def lose(self, peer: str, reason: str) -> None:
+        """Close the link at once. It may be opened again, with a new incarnation of this side."""
+        ...
+
     def redial(self, peer: str, address: str) -> None:
         """A peer listens again, at this address: dial it now."""
         ...

@@ -15,6 +15,7 @@ from ..acker import ACKER_MESSAGES, Forget
 from ..actors import ActorSystem, Mailbox
 from ..backpressure import PRESSURE_MESSAGES, Settings
 from ..tasks import (
+    SNAPSHOT_MESSAGES,
     TIME_MESSAGES,
     BackpressureMonitor,
     BoltTask,
@@ -36,7 +37,7 @@ from ..topology import ACKER_COMPONENT, Config, Failure, Plan, Topology, compone
 from ..transport import Exchange, split_capacity
 from .hosting import MASTER_TUPLES, Hosting, origins, remote_tasks
 
-TASK_MESSAGES: Final = (ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES)
+TASK_MESSAGES: Final = (ACKER_MESSAGES, PRESSURE_MESSAGES, TIME_MESSAGES, SNAPSHOT_MESSAGES)
 """Encodes the messages to the control lanes of tasks in other workers."""
 
 
@@ -201,6 +202,7 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         origin_of=origins(env.topology, env.plan),
         codecs=TASK_MESSAGES,
         on_lost=tasks.worker_died,
+        build=hosting.build,
     )
     env.remote, env.reaches = exchange.inboxes, exchange.is_open
 

@@ -4,7 +4,8 @@ State (a dict) ─ freeze ─► capture ─ slices ─► chunks ─► blobs �
 
 keyed.py        declarations, the dict, the keys that were touched
 aligner.py      when a task has received the barriers of a snapshot from all its sources
-deltas.py       the content at one moment as chunks of bytes, and back
+chunks.py       rows as bytes, and back
+deltas.py       the content at one moment as chunks
 blobs.py        chunks in blobs, each with a checksum
 coordinator.py  which snapshot is taken, when it counts, what happens if it fails
 manifest.py     what belongs to a snapshot, written last
@@ -19,6 +20,7 @@ sinks/          bolts that write exactly once: they commit by the number of the 
 
 from .aligner import Aligned, Aligner, Lost
 from .blobs import PART_BYTES, Blob, BlobName, BlobRef, BlobWriter, body_of
+from .chunks import ATOMS, FIRST_ROWS, REMOVED, Captured, Chunk, PackedChunk, RowPacker, next_rows, unpack_chunks
 from .coordinator import (
     Abort,
     Action,
@@ -34,11 +36,11 @@ from .coordinator import (
     Trigger,
     WriteManifest,
 )
-from .deltas import Capture, Chunk, PackedChunk, check_savable, pack_single, unpack_chunks
+from .deltas import Capture, check_savable, pack_single
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
-from .keeper import Keeper, SavedTask, chunks_of, load_owned, load_task, save_task
+from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
 from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
@@ -47,7 +49,10 @@ from .reopening_store import ReopeningStore
 from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
 
 __all__ = [
+    "ATOMS",
+    "FIRST_ROWS",
     "PART_BYTES",
+    "REMOVED",
     "Abort",
     "Action",
     "Aligned",
@@ -60,6 +65,7 @@ __all__ = [
     "BlobRef",
     "BlobWriter",
     "Capture",
+    "Captured",
     "Chunk",
     "Closed",
     "Commit",
@@ -86,8 +92,10 @@ __all__ = [
     "Phase",
     "ReopeningStore",
     "Rollback",
+    "RowPacker",
     "SaveError",
     "SavedTask",
+    "SectionLoader",
     "Sink",
     "SinkError",
     "SnapshotSettings",
@@ -110,6 +118,7 @@ __all__ = [
     "load_owned",
     "load_task",
     "manifest_name",
+    "next_rows",
     "open_store",
     "pack_manifest",
     "pack_single",

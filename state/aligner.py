@@ -14,7 +14,6 @@
    task is not notified yet; the coordinator does not accept `Lost` about such a number.
 3. Numbers only grow. A barrier of an older number is ignored: the number is aligned, aborted, or replaced by a greater
    one (a greater number shows that the smaller one was aborted).
-4. A source that ended counts as aligned for each number, if all its rows were received.
 
 From: Chandy and Lamport's snapshots, Flink's SingleCheckpointBarrierHandler (which blocks the channel of a source; here
 the sender holds, because sources share one mailbox).
@@ -55,7 +54,7 @@ class Aligner:
     `received`: source → rows received since the tasks were built. The task adds to it, once for each segment.
     """
 
-    __slots__ = ("_arrived", "_ended", "_missing", "_past", "number", "received")
+    __slots__ = ("_arrived", "_missing", "_past", "number", "received")
 
     def __init__(self, sources: Iterable[int]) -> None:
         self.received = dict.fromkeys(sources, 0)
@@ -64,7 +63,6 @@ class Aligner:
         self._past = 0  # numbers up to this one are aligned or aborted
         self._arrived: dict[int, int] = {}  # source → the rows before its barrier
         self._missing: set[int] = set()
-        self._ended: dict[int, int] = {}  # source → the rows that it has sent
 
     def barrier(self, source: int, number: int, rows: int) -> Aligned | Lost | None:
         """A barrier arrived from a source, which has sent so many rows to this task before it."""
@@ -82,19 +80,6 @@ class Aligner:
             return Lost(number, source, rows, received)
         return self._complete(number)
 
-    def ended(self, source: int, rows: int) -> Aligned | Lost | None:
-        """A source has ended. It has sent so many rows to this task in all."""
-        self._ended[source] = rows
-        self._missing.discard(source)
-        return None if self.number is None else self._complete(self.number)
-
-    def trigger(self, number: int) -> Aligned | Lost | None:
-        """The coordinator's trigger: it starts a number if all sources have ended, and no barrier will arrive."""
-        if number <= self._past or self.number is not None or len(self._ended) < len(self.received):
-            return None
-        self._begin(number)
-        return self._complete(number)
-
     def abort(self, number: int) -> None:
         """The snapshot was given up: barriers of this number and of smaller ones are ignored."""
         if self.number is not None and self.number <= number:
@@ -104,7 +89,7 @@ class Aligner:
     def _begin(self, number: int) -> None:
         self.number = number
         self._arrived = {}
-        self._missing = self.received.keys() - self._ended.keys()
+        self._missing = set(self.received)
 
     def _end(self, number: int) -> None:
         self._past = number
@@ -115,7 +100,7 @@ class Aligner:
     def _complete(self, number: int) -> Aligned | Lost | None:
         if self._missing:
             return None
-        arrived, received = {**self._arrived, **self._ended}, self.received
+        arrived, received = self._arrived, self.received
         self._end(number)
         for source, rows in arrived.items():
             if received[source] != rows:

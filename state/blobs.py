@@ -21,7 +21,7 @@ from ..runtime import MAX_BLOB_BYTES
 from .errors import DamagedError, ForeignError
 
 if TYPE_CHECKING:
-    from .deltas import PackedChunk
+    from .chunks import PackedChunk
 
 PART_BYTES: Final = 8 * 1024 * 1024
 VERSION: Final = 1

@@ -81,7 +81,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Begin snapshot `number`: notify the spout tasks, and bolt tasks whose sources have ended."""
+    """Begin snapshot `number`: notify the spout tasks."""
 
     number: int
     incarnation: int

@@ -21,6 +21,7 @@ class UnsavableError(StateError):
         self.component = component
         self.task = task
         self.key = key
+        self.culprit = culprit
         self.kind = kind = type(culprit)
         super().__init__(
             f"component {component!r}, task {task}: the state of key {key!r:.200} cannot be saved "

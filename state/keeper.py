@@ -18,14 +18,14 @@ From: Flink's CompletedCheckpointStore; JStorm's SnapshotStateMaster.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ..runtime import Clock, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
-from .deltas import Capture, Chunk, PackedChunk, unpack_chunks
+from .chunks import Captured, Chunk, PackedChunk, unpack_chunks
 from .errors import DamagedError, OwnedError, SaveError, StateError
 from .manifest import (
     PREFIX,
@@ -261,7 +261,7 @@ async def save_task(
     keeper: Blobs,
     task: int,
     number: int,
-    captures: Sequence[Capture],
+    captures: Sequence[Captured],
     clock: Clock,
     singles: Mapping[int, PackedChunk] = MappingProxyType({}),
 ) -> SavedTask:
@@ -304,18 +304,54 @@ async def chunks_of(store: Store, saved: TaskBlobs, clock: Clock) -> AsyncIterat
             await clock.sleep(0)
 
 
-async def load_task(store: Store, saved: TaskBlobs, clock: Clock) -> dict[int, dict[Any, Any]]:
-    """The saved state of a task by section. DamagedError if it does not have as many keys as it had; ForeignError."""
-    sections: dict[int, dict[Any, Any]] = {section: {} for section in saved.sizes}
-    async for chunk in chunks_of(store, saved, clock):
-        if chunk.section in sections:  # a section that is not saved any more may be in earlier blobs
-            chunk.apply_to(sections[chunk.section])
-    for section, content in sections.items():
-        if len(content) != saved.sizes.get(section):
-            raise DamagedError(
-                saved.blobs[-1].name if saved.blobs else f"task {saved.task}",
-                f"section {section} has {len(content)} keys instead of {saved.sizes.get(section)}",
-            )
+class SectionLoader(Protocol):
+    """Makes the content of a section of its chunks, in their order."""
+
+    def apply(self, chunk: Chunk) -> None:
+        """Apply the next chunk. ValueError if it does not fit the chunks before it."""
+        ...
+
+    def finish(self) -> tuple[dict[Any, Any], int]:
+        """The content, and how many keys it has. ValueError if chunks are missing."""
+        ...
+
+
+class DictLoader:
+    """The content of a section is a dict."""
+
+    def __init__(self) -> None:
+        self._content: dict[Any, Any] = {}
+
+    def apply(self, chunk: Chunk) -> None:
+        chunk.apply_to(self._content)
+
+    def finish(self) -> tuple[dict[Any, Any], int]:
+        return self._content, len(self._content)
+
+
+async def load_task(
+    store: Store,
+    saved: TaskBlobs,
+    clock: Clock,
+    loaders: Mapping[int, Callable[[], SectionLoader]] = MappingProxyType({}),
+) -> dict[int, dict[Any, Any]]:
+    """The saved state of a task by section. `loaders`: of sections that are no dicts of their keys.
+
+    DamagedError if it does not have as many keys as it had, or its chunks do not fit; ForeignError.
+    """
+    made = {section: loaders.get(section, DictLoader)() for section in saved.sizes}
+    last = saved.blobs[-1].name if saved.blobs else f"task {saved.task}"
+    try:
+        async for chunk in chunks_of(store, saved, clock):
+            if chunk.section in made:  # a section that is not saved any more may be in earlier blobs
+                made[chunk.section].apply(chunk)
+        sections: dict[int, dict[Any, Any]] = {}
+        for section, loader in made.items():
+            sections[section], size = loader.finish()
+            if size != saved.sizes.get(section):
+                raise ValueError(f"section {section} has {size} keys instead of {saved.sizes.get(section)}")
+    except ValueError as error:
+        raise DamagedError(last, str(error)) from error
     return sections
 
 

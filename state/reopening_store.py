@@ -21,6 +21,7 @@ class ReopeningStore:
     def __init__(self, open_store: Callable[[], Store]) -> None:
         self._open = open_store
         self._store: Store | None = open_store()
+        self._closed = False
         self.max_bytes = self._store.max_bytes
 
     async def read(self, name: str) -> bytes | None:
@@ -42,17 +43,23 @@ class ReopeningStore:
         try:
             await self._opened().sync()
         except StoreError:
-            await self.close()
+            await self._drop()
             raise
 
     async def close(self) -> None:
-        """Release the place. A later call opens it again."""
+        """Release the place. Every later call is a StoreError."""
+        self._closed = True
+        await self._drop()
+
+    async def _drop(self) -> None:
         store, self._store = self._store, None
         close = getattr(store, "close", None)  # a simulated store has none
         if close is not None:
             await close()
 
     def _opened(self) -> Store:
+        if self._closed:
+            raise StoreError("the store of snapshots is closed")
         if self._store is None:
             self._store = self._open()
         return self._store

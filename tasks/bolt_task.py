@@ -37,6 +37,7 @@ from .turns import BoltTurns
 if TYPE_CHECKING:
     from ..actors import Message
     from ..metrics import TimeMetrics
+    from ..topology import StateValue
     from .environment import Environment
 
 
@@ -51,15 +52,20 @@ class BoltTask(TaskActor):
         self.collectors: list[TaskCollector] = []
         self.failures = Failures(self, self.taken, config)
         self.time = BoltTime(self)
-        self.snapshots: BoltSnapshots | None = None
         if env.snapshots is not None:
-            self.snapshots = BoltSnapshots(self, env.snapshots, self.failures.held)
+            self.taken.snapshots = BoltSnapshots(self, env.snapshots, self.failures.held)
         portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, settings.target_s)
         self.limits = InputLimits(self.box, portions, config, settings.target_s)
         self.turns = BoltTurns(self, self.taken, self.limits, self.time, self.failures)
         self.execution, self.steps = self.turns.execution, self.turns.steps
         self.sampling = BoltSampling(self, self.turns, settings)
+        self.state: StateValue = None
         self._ticks: Timer | None = None
+
+    @property
+    def snapshots(self) -> BoltSnapshots | None:
+        """How it takes part in snapshots; None without exactly once."""
+        return self.taken.snapshots
 
     @property
     def is_idle(self) -> bool:
@@ -81,8 +87,8 @@ class BoltTask(TaskActor):
         elif snapshots is not None:
             self.row_failed("the bolt was restarted: its instance is lost")
         component = await self.user.make()
-        state = new_state(self.spec.state, {}) if snapshots is None else snapshots.saver.state
-        context, report = self.user.context(state), partial(self.report, "report_error")
+        self.state = new_state(self.spec.state, {}) if snapshots is None else snapshots.saver.state
+        context, report = self.user.context(self.state), partial(self.report, "report_error")
         fails = (self.failures.fail_row, self.failures.fail_segment)
         kind = WindowCollector if isinstance(component, WindowedBolt) else BoltTaskCollector
         collector = kind(self.emitter, self.outbox, report, *fails, self.turns.wake)
@@ -92,8 +98,7 @@ class BoltTask(TaskActor):
         elif isinstance(component, BasicBolt):
             await self.user.open(component.prepare, context)
         self.user.use_hooks(context)
-        hooks = self.user.hook_calls
-        tools = Tools(self.emitter, self.outbox, report, self.turns.suspend, *fails, hooks, state)
+        tools = self.make_tools()
         if isinstance(component, WindowBolt):
             self.execution.use(self.time.window_executor(component, tools, collector))
         else:
@@ -105,6 +110,13 @@ class BoltTask(TaskActor):
         self.begin_ticks()
         self.time.begin()
         self.is_ready()
+
+    def make_tools(self) -> Tools:
+        """What an executor of the present instance needs."""
+        report = partial(self.report, "report_error")
+        fails = (self.failures.fail_row, self.failures.fail_segment)
+        suspend, hooks = self.turns.suspend, self.user.hook_calls
+        return Tools(self.emitter, self.outbox, report, suspend, *fails, hooks, self._lose, self.state)
 
     def begin_ticks(self) -> None:
         """Start the ticks, or stop them, as the configuration says."""
@@ -184,6 +196,11 @@ class BoltTask(TaskActor):
         """The instance was replaced: an emit from an asyncio task that it left behind is an error."""
         for collector in self.collectors:
             collector.close()
+
+    def _lose(self, error: BaseException) -> None:
+        """A result is lost."""
+        self.report("report_error", error)
+        self.row_failed(error)
 
     def _on_block(self) -> None:
         self.time.blocked()

@@ -157,7 +157,7 @@ class BoltTime:
     def report_dropped(self) -> None:
         """The task ends: count and log what was in windows that have not fired."""
         driver, counters, name = self.driver, self._task.counters, self._task.name
-        if driver is None or not driver.held or self._has_dropped:
+        if driver is None or not driver.held or self._has_dropped or self._task.env.snapshots is not None:
             return
         held, self._has_dropped = driver.held, True
         if driver.keeps_rows:

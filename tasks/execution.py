@@ -15,13 +15,13 @@ from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, 
 from .emit.detached import Detached
 from .execute.base import Executor, RowFailedError, without_waiting
 from .execute.batch_executor import BatchExecutor
-from .snapshots.bolt_snapshots import BoltSnapshots
 
 if TYPE_CHECKING:
     from .bolt_time import BoltTime
     from .detaching import Detacher
     from .failures import Failures
     from .in_flight import Taken
+    from .snapshots.bolt_snapshots import BoltSnapshots
     from .task import TaskActor
 
 _MARKS: Final = frozenset({WATERMARK_STREAM, BARRIER_STREAM})
@@ -79,7 +79,7 @@ class Execution:
         task, taken, config = self._task, self._taken, self._task.config
         stopwatch, limit_s = task.env.clock.stopwatch, config.turn_max_ms / 1000
         time, acks, counters, emitter = self._time.driver, task.acks, task.counters, task.emitter
-        segments, snapshots = taken.segments, self._snapshots
+        segments, snapshots = taken.segments, taken.snapshots
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
             segment = segments[0]
@@ -144,7 +144,7 @@ class Execution:
 
     async def batch(self, executor: BatchExecutor) -> None:
         """Execute what was taken, up to the next watermark."""
-        task, taken, snapshots = self._task, self._taken, self._snapshots
+        task, taken, snapshots = self._task, self._taken, self._taken.snapshots
         if self._time.driver is None and snapshots is None:
             segments = list(taken.segments)
             taken.segments.clear()
@@ -182,11 +182,6 @@ class Execution:
             self._executed(executor, segment, len(segment.items), 0)
         if not executor.hold_open:
             task.counters.acked -= failed
-
-    @property
-    def _snapshots(self) -> BoltSnapshots | None:
-        snapshots = self._task.snapshots
-        return snapshots if isinstance(snapshots, BoltSnapshots) else None
 
     async def _on_barrier(self, snapshots: BoltSnapshots, segment: Segment) -> bool:
         """Handle a barrier, which is the first of the taken segments. False: windows are due and fire before it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..actors import Mailbox
     from ..topology import Segment
+    from .snapshots.bolt_snapshots import BoltSnapshots
 
 _FIRST_SWEEP = 64
 
@@ -17,15 +18,17 @@ class Taken:
     """The segments that a task has taken from its mailbox `box` and not executed.
 
     `start`: so many rows of the first are executed. `dry`: the task has run out of rows since the last sample.
+    `snapshots`: counts what is taken, and handles barriers; None without exactly once.
     """
 
-    __slots__ = ("box", "dry", "segments", "start")
+    __slots__ = ("box", "dry", "segments", "snapshots", "start")
 
     def __init__(self, box: Mailbox) -> None:
         self.box = box
         self.segments: deque[Segment] = deque()
         self.start = 0
         self.dry = False
+        self.snapshots: BoltSnapshots | None = None
 
     @property
     def rows(self) -> int:

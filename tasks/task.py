@@ -38,8 +38,6 @@ from .user_code import UserCode
 if TYPE_CHECKING:
     from ..actors import Pack
     from .environment import Environment
-    from .snapshots.bolt_snapshots import BoltSnapshots
-    from .snapshots.spout_snapshots import SpoutSnapshots
 
 
 class Activate:
@@ -63,10 +61,8 @@ class FailPending:
 class TaskActor(Actor, ABC):
     """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time.
 
-    `user`: the component. `acks`: what the ackers are to be sent. `snapshots`: None without exactly once.
+    `user`: the component. `acks`: what the ackers are to be sent.
     """
-
-    snapshots: BoltSnapshots | SpoutSnapshots | None = None
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         self.env = env

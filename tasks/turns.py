@@ -27,7 +27,6 @@ from .execute.base import RowFailedError, without_waiting
 from .execution import Execution
 from .failures import TICK_ORIGIN, Failures
 from .long_call import LongCallWatch
-from .snapshots.bolt_snapshots import BoltSnapshots
 
 if TYPE_CHECKING:
     from ..actors import Stepper
@@ -180,8 +179,8 @@ class BoltTurns:
     def _flush(self) -> None:
         self._flush_soon = None
         self._task.emitter.flush()
-        snapshots = self._task.snapshots
-        if isinstance(snapshots, BoltSnapshots) and snapshots.settled is not None:
+        snapshots = self.taken.snapshots
+        if snapshots is not None and snapshots.settled is not None:
             snapshots.settled.set()
         if not self.execution.working:
             self.taken.box.wake()  # the task may be idle or blocked now

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ..topology import Config, FunctionBolt, Tuple
 from .emit.collectors import BoltTaskCollector
-from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
 
 if TYPE_CHECKING:
@@ -48,10 +47,8 @@ def _watch(task: BoltTask) -> None:
     if not isinstance(collector, BoltTaskCollector):
         raise TypeError(f"the first collector of {task.name} is {collector!r}")
     if isinstance(component, FunctionBolt) and not component.arrow:
-        report = partial(task.report, "report_error")
-        fails = (task.failures.fail_row, task.failures.fail_segment)
-        tools = Tools(task.emitter, task.outbox, report, task.turns.suspend, *fails, hooks)
-        task.execution.use(choose_executor(component, tools, collector, task.collectors, task_id))
+        executor = choose_executor(component, task.make_tools(), collector, task.collectors, task_id)
+        task.execution.use(executor)
         return
     task.execution.executor.use_hooks(hooks)
     if task.execution.executor.hold_open:

@@ -15,8 +15,17 @@ from .count_windows import CountWindows
 from .distinct import Distinct
 from .dumps import apply_delta
 from .early import Each, EarlyWindows, Every
-from .errors import JoinError, TimestampError, WindowError, WindowKeyError, WindowLimitError, WindowStateError
+from .errors import (
+    JoinError,
+    StatePackError,
+    TimestampError,
+    WindowError,
+    WindowKeyError,
+    WindowLimitError,
+    WindowStateError,
+)
 from .firing import readable_row
+from .frozen import Dump, Frozen, TableRows
 from .generators import ByFunction, Generator, Periodic, Punctuated
 from .joins.bolt import JoinBolt
 from .joins.clauses import Joins
@@ -57,12 +66,14 @@ __all__ = [
     "CountWindows",
     "Counts",
     "Distinct",
+    "Dump",
     "Each",
     "EarlyWindow",
     "EarlyWindows",
     "Every",
     "Fired",
     "Fold",
+    "Frozen",
     "Generator",
     "HashJoin",
     "IncrementalMachine",
@@ -91,8 +102,10 @@ __all__ = [
     "SessionWindows",
     "SharedWindows",
     "Sliding",
+    "StatePackError",
     "StreamClock",
     "Sum",
+    "TableRows",
     "Time",
     "TimeSettings",
     "TimeWindows",

@@ -22,15 +22,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from .assigners import Counts, Sliding, whole
-from .dumps import check, picked, whole_number
+from .dumps import check, table_of, whole_number
 from .firing import FiringWithRows
+from .frozen import Table
 from .kept_rows import (
     MAX_ROWS,
     KeptRows,
@@ -45,12 +46,12 @@ from .watermarks import END_MS
 from .window import AddResult, Window, in_order, new_key
 
 if TYPE_CHECKING:
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .frozen import Columns
     from .values import Row, RowKey, Value
 
 SLICES: Final = "slices"
 """The table of a dump that has them: (number of the slice, key) → rows. The others: end → keys to process then."""
-
 
 ROWS: Final = "rows"
 """The table of a dump of windows by count that has the rows: key → (how many have arrived, those that are kept)."""
@@ -96,6 +97,27 @@ class _Buffer:
         return self.numbers[: bisect_right(self.numbers, number)]
 
 
+class _SliceKeys(Collection["RowKey"]):
+    """The keys of the table of slices: (number, key)."""
+
+    def __init__(self, of_key: Mapping[RowKey, _Buffer]) -> None:
+        self._of_key = of_key
+
+    def __len__(self) -> int:
+        return sum(len(buffer.numbers) for buffer in self._of_key.values())
+
+    def __iter__(self) -> Iterator[RowKey]:
+        return ((number, key) for key, buffer in self._of_key.items() for number in buffer.numbers)
+
+    def __contains__(self, at: object) -> bool:
+        number, key = cast("tuple[int, RowKey]", at)
+        return key in self._of_key and number in self._of_key[key].slices
+
+    def having(self, keys: Iterable[RowKey] | None) -> Iterable[RowKey]:
+        """Those of these keys that are there; None: all."""
+        return self if keys is None else filter(self.__contains__, keys)
+
+
 class BufferedWindows(KeptRows):
     """The rows of one task, by time. Keys are hashable; without a key they are None."""
 
@@ -130,11 +152,11 @@ class BufferedWindows(KeptRows):
         if buffer is None:
             new_key(key)
             buffer = self._of_key[key] = _Buffer()
+        if self._changes is not None:
+            self._changes.changed(SLICES, (number, key))
         self._arrivals += 1
         buffer.add(number, (self._arrivals, row))
         self.rows += 1
-        if self._changes is not None:
-            self._changes.changed(SLICES, (number, key))
         end = self._assigner.first_end(number)
         if self.watermark is not None and self._has_passed(end):  # then its first window is the next one to fire
             slide_ms = self._assigner.slide_ms
@@ -147,9 +169,9 @@ class BufferedWindows(KeptRows):
         if keys is None:
             keys = self._timers[end] = {}
             heappush(self._ends, end)
-        keys[key] = None
         if self._changes is not None:
             self._changes.changed(end, key)
+        keys[key] = None
 
     def _fire_key(self, key: RowKey, window: Window) -> WindowRows | None:
         """The rows of a key in a window that fires; None: there are none."""
@@ -184,23 +206,14 @@ class BufferedWindows(KeptRows):
     def _tables(self) -> Iterable[TableName]:
         return (SLICES, *self._timers)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+    def _table(self, name: TableName) -> Table:
         if isinstance(name, int):
-            return [dict(picked(self._timers[name], keys))]
-        slices: Iterable[tuple[RowKey, _Slice]]
-        if keys is None:
-            slices = (
-                ((number, key), buffer.slices[number])
-                for key, buffer in self._of_key.items()
-                for number in buffer.numbers
-            )
-        else:
-            slices = (
-                ((number, key), self._of_key[key].slices[number])
-                for number, key in keys
-                if key in self._of_key and number in self._of_key[key].slices
-            )
-        return [{at: (slice_.fired, self._pack_numbered(slice_.rows)) for at, slice_ in slices}]
+            return table_of(self._timers[name])
+        return Table(_SliceKeys(self._of_key), self._read_slices)
+
+    def _read_slices(self, keys: Iterable[RowKey] | None) -> Columns:
+        found = ((at, self._of_key[at[1]].slices[at[0]]) for at in _SliceKeys(self._of_key).having(keys))
+        return [{at: (slice_.fired, self._pack_numbered(slice_.rows)) for at, slice_ in found}]
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns
@@ -256,6 +269,8 @@ class BufferedCounts(FiringWithRows[WindowRows]):
     def end(self) -> None:
         """No more rows will arrive: the last, incomplete window of each key fires, and all rows are released."""
         for key in in_order(self._of_key):
+            if self._changes is not None:
+                self._changes.changed(ROWS, key)
             count, buffer = self._of_key[key]
             missing = -count % self._slide
             if missing:
@@ -266,9 +281,7 @@ class BufferedCounts(FiringWithRows[WindowRows]):
             self._changes.drop(ROWS)
             self._changes.drop(REMEMBERED)
         self._loaded.clear()
-        self._of_key.clear()
-        self._remembered.clear()
-        self.rows = 0
+        self._of_key, self._remembered, self.rows = {}, {}, 0
 
     def advance(self, watermark_ms: int) -> Iterator[WindowRows]:
         """The windows that have fired; at the end of time, also the last one of each key (see `end`)."""
@@ -295,11 +308,11 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         count, buffer = self._of_key.get(key) or (0, deque())
         if not count:
             new_key(key)
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         buffer.append(row)
         self.rows += 1
         self._of_key[key] = count + 1, buffer
-        if self._changes is not None:
-            self._changes.changed(ROWS, key)
         if (count + 1) % self._slide == 0:
             self._fire(key, count + 1, buffer, count + 1)
             remembered = max(0, len(buffer) + self._slide - self._size)
@@ -315,6 +328,9 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         key = next(iter(self._remembered), None)
         if key is None:
             raise row_limit_error(self._max_rows)
+        if self._changes is not None:
+            self._changes.changed(REMEMBERED, key)
+            self._changes.changed(ROWS, key)
         buffer, remembered = self._of_key[key][1], self._remembered.pop(key)
         for _ in range(remembered):
             buffer.popleft()
@@ -322,9 +338,6 @@ class BufferedCounts(FiringWithRows[WindowRows]):
         if not buffer:
             del self._of_key[key]
             self._loaded.pop(key, None)
-        if self._changes is not None:
-            self._changes.changed(REMEMBERED, key)
-            self._changes.changed(ROWS, key)
 
     def _release(self, key: RowKey, rows: Iterable[Row], first: int) -> None:
         """Report rows that were in their last window. `first`: the number of the first of them."""
@@ -345,10 +358,10 @@ class BufferedCounts(FiringWithRows[WindowRows]):
     def _tables(self) -> Iterable[TableName]:
         return (ROWS, REMEMBERED)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+    def _table(self, name: TableName) -> Table:
         if name == REMEMBERED:
-            return [dict(picked(self._remembered, keys))]
-        return [{key: (count, list(map(self._pack_row, rows))) for key, (count, rows) in picked(self._of_key, keys)}]
+            return table_of(self._remembered)
+        return table_of(self._of_key, lambda _, kept: (kept[0], list(map(self._pack_row, kept[1]))))
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns

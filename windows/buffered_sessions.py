@@ -23,7 +23,8 @@ from .window import STEP, new_key
 
 if TYPE_CHECKING:
     from .assigners import Session
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .frozen import Columns, Table
     from .values import Row, RowKey
 
 
@@ -47,10 +48,10 @@ class BufferedSessions(KeptRows):
     def _results(self, end: int) -> Iterator[list[WindowRows]]:
         """The sessions that end at `end`, one at a time with all its rows."""
         closed: dict[RowKey, OpenSession[list[NumberedRow]]] = {}
-        while session := self._sessions.close(end):
-            closed[session.key] = session
+        while session := self._sessions.next_of(end):
             if self._changes is not None:
                 self._changes.changed(SESSIONS, session.key)
+            closed[session.key] = self._sessions.close()
             if not len(closed) % STEP:
                 yield []
         yield from self._of_each(list(closed), lambda key: self._fired(key, closed[key]))
@@ -64,8 +65,8 @@ class BufferedSessions(KeptRows):
     def _tables(self) -> Iterable[TableName]:
         return (SESSIONS,)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
-        return [self._sessions.dump(keys, self._pack_numbered)]
+    def _table(self, name: TableName) -> Table:
+        return self._sessions.table(self._pack_numbered)
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         check(name == SESSIONS and len(columns) == 1, f"a table {name!r:.100} of sessions")
@@ -79,6 +80,8 @@ class BufferedSessions(KeptRows):
         self._check_limit()
         if not merge.touched:
             new_key(key)
+        if self._changes is not None:
+            self._changes.changed(SESSIONS, key)
         held: list[NumberedRow] = []
         if merge.touched:
             held = max((session.contents for session in merge.touched), key=len)  # the largest: few moves
@@ -89,8 +92,6 @@ class BufferedSessions(KeptRows):
         held.append((self._arrivals, row))
         self.rows += 1
         self._sessions.put(key, merge, held)
-        if self._changes is not None:
-            self._changes.changed(SESSIONS, key)
         return True
 
 

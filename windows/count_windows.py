@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from .aggregate_runner import AggregateRunner
 from .assigners import Counts, Sliding, whole
-from .dumps import check, picked, whole_number
+from .dumps import check, table_of, whole_number
 from .firing import FiringWithRows
 from .plain_windows import refuse_too_many
 from .shared_windows import SharedWindows
@@ -32,7 +32,8 @@ from .window import AddResult, Fired, Window, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .frozen import Columns, Table
 
 MANY: Final = 8
 """More overlapping windows than this share slices. Below it, counting a row in each window is cheaper."""
@@ -88,10 +89,10 @@ class CountWindows(FiringWithRows[Fired]):
 
     def forget(self, key: RowKey) -> None:
         """Forget a key that has no more rows: its windows do not fire."""
-        self._idle.pop(key, None)
         if self._changes is not None:
             for table in (OPEN, IDLE, SHARING):
                 self._changes.changed(table, key)
+        self._idle.pop(key, None)
         if key in self._open:
             self.states -= len(self._open.pop(key)[1])
         elif key in self._sharing:
@@ -106,6 +107,9 @@ class CountWindows(FiringWithRows[Fired]):
                 new_key(key)
             window = Window(number, number + self._size)
             windows = [*windows, (window, self._runner.init(window))]
+        if self._changes is not None:
+            self._changes.changed(OPEN, key)
+            self._changes.changed(IDLE, key)
         states = self._runner.executed(value, windows)
         number += 1
         following = [(window, after) for (window, _), after in zip(windows, states, strict=True)]
@@ -114,9 +118,6 @@ class CountWindows(FiringWithRows[Fired]):
             window, after = following.pop(0)
             self._ready.append(self._runner.fired_one(window, key, after))
             self.states -= 1
-        if self._changes is not None:
-            self._changes.changed(OPEN, key)
-            self._changes.changed(IDLE, key)
         if following:
             self._open[key] = number, following
             self._idle.pop(key, None)
@@ -129,12 +130,14 @@ class CountWindows(FiringWithRows[Fired]):
         self._idle[key] = number
         if len(self._idle) > self._max_states:
             oldest = next(iter(self._idle))
-            del self._idle[oldest]
             if self._changes is not None:
                 self._changes.changed(IDLE, oldest)
+            del self._idle[oldest]
 
     def _put_shared(self, key: RowKey, value: Value) -> None:
         number, windows = self._sharing.get(key) or (0, self._new_shared())
+        if self._changes is not None:
+            self._changes.changed(SHARING, key)
         before = windows.states
         windows.limit(before + self._max_states - self.states)
         failed = windows.add_one(key, number, value).failed
@@ -143,8 +146,6 @@ class CountWindows(FiringWithRows[Fired]):
         self._ready.extend(windows.advance(number + 1))
         self.states += windows.states - before
         self._sharing[key] = number + 1, windows
-        if self._changes is not None:
-            self._changes.changed(SHARING, key)
 
     @property
     def _settings(self) -> dict[str, Value]:
@@ -163,18 +164,17 @@ class CountWindows(FiringWithRows[Fired]):
     def _tables(self) -> Iterable[TableName]:
         return (OPEN, IDLE, SHARING)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
-        codec = self._runner.codec()
+    def _table(self, name: TableName) -> Table:
         if name == IDLE:
-            return [dict(picked(self._idle, keys))]
+            return table_of(self._idle)
         if name == SHARING:
-            return [{key: (number, windows.dump()) for key, (number, windows) in picked(self._sharing, keys)}]
-        return [
-            {
-                key: (number, {window.start: codec.pack(states, key) for window, states in windows})
-                for key, (number, windows) in picked(self._open, keys)
-            }
-        ]
+            return table_of(self._sharing, lambda _, kept: (kept[0], kept[1].dump()))
+        codec = self._runner.codec()
+
+        def packed(key: RowKey, kept: tuple[int, _Open]) -> Value:
+            return kept[0], {window.start: codec.pack(states, key) for window, states in kept[1]}
+
+        return table_of(self._open, packed)
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns

@@ -15,8 +15,9 @@ A dump is a dict:
 1. A new machine that loads a dump continues as the dumped machine: the same results in the same order.
 2. A table with a number as its name is the window or slice that starts there (of rows that are kept: the keys to
    process at that time). A delta has only the changed keys of changed tables: a slice without new rows is in no delta.
-3. Changes are recorded from the first dump with a number on, until then nothing is.
-4. The values are those of the machine, not copies: pack them before the machine gets another row.
+3. Changes are recorded from the first dump with a number on, until then nothing is (changes.py).
+4. The values are those of the machine, not copies: pack them before the machine gets another row, or freeze it and read
+   them in parts while it goes on (frozen.py).
 5. Due results that were not taken are in the dump. Timers of the clock are not: after `load` the caller applies the
    time, and what is overdue fires at once.
 
@@ -26,10 +27,12 @@ From: Flink, incremental checkpoints; there the changed files of a store are sav
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from .changes import Changes, TableName
 from .errors import WindowStateError
+from .frozen import Columns, Dump, Frozen, Table
 from .values import is_mapping
 
 if TYPE_CHECKING:
@@ -41,77 +44,6 @@ VERSION: Final = 1
 WRONG: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors of reading a damaged dump."""
 
-Dump = dict[str, "Value"]
-TableName = int | str
-Column = dict["RowKey", "Value"]
-Columns = list[Column]
-_Keys = dict["RowKey", None]
-
-
-class Changed(NamedTuple):
-    """What has changed since a dump: the keys of tables, the last changed at the end; and the tables dropped."""
-
-    number: int
-    touched: dict[TableName, _Keys]
-    dropped: dict[TableName, None]
-
-
-class Changes:
-    """Records what changes between dumps."""
-
-    __slots__ = ("_rounds", "_touched")
-
-    def __init__(self) -> None:
-        self._touched: dict[TableName, _Keys] = {}  # since the last dump
-        self._rounds: list[Changed] = []
-
-    def begin(self, number: int) -> None:
-        """A dump of this number is made: what changes from now on is not in it."""
-        self._touched = {}
-        self._rounds.append(Changed(number, self._touched, {}))
-
-    def changed(self, table: TableName, key: RowKey) -> None:
-        """A key has changed, or was removed."""
-        keys = self._touched.setdefault(table, {})
-        keys.pop(key, None)
-        keys[key] = None
-
-    def changed_all(self, table: TableName, keys: Iterable[RowKey]) -> None:
-        """Some keys of a table have changed."""
-        self._touched.setdefault(table, {}).update(dict.fromkeys(keys))
-
-    def drop(self, table: TableName) -> None:
-        """A table no longer exists, or has no keys any more."""
-        self._touched.pop(table, None)
-        self._rounds[-1].dropped[table] = None
-
-    def since(self, number: int) -> Changed:
-        """What has changed since this dump. Earlier dumps are forgotten. WindowStateError if it is not known."""
-        known = [changed.number for changed in self._rounds]
-        if number not in known:
-            raise WindowStateError(
-                f"no changes since dump {number} were recorded (but since {known}): make a full dump"
-            )
-        del self._rounds[: known.index(number)]
-        if len(self._rounds) == 1:
-            return self._rounds[0]
-        touched: dict[TableName, _Keys] = {}
-        dropped: dict[TableName, None] = {}
-        for changed in self._rounds:
-            for name in changed.dropped:
-                touched.pop(name, None)
-            dropped.update(changed.dropped)
-            for name, keys in changed.touched.items():
-                all_keys = touched.setdefault(name, {})
-                for key in keys:
-                    all_keys.pop(key, None)
-                    all_keys[key] = None
-        return Changed(number, touched, dropped)
-
-    def forget(self) -> None:
-        """A full dump is made: no delta is needed any more that builds on an earlier one."""
-        self._rounds.clear()
-
 
 class Dumped(ABC):
     """Base class of what can be dumped and loaded."""
@@ -121,10 +53,14 @@ class Dumped(ABC):
     def dump(self, number: int | None = None, since: int | None = None) -> Dump:
         """The state: all of it, or with `since` what has changed since the dump of that number.
 
-        With a `number`, later dumps can build on this one. An earlier dump can still be built on until a full dump is
-        made, so that a delta can be repeated that was never stored. A window that is being fired is computed to its
-        end: for many keys let `work` do that first.
+        With a `number`, later dumps can build on this one. An earlier dump can still be built on until a later one is
+        `committed`, so that a delta can be repeated that was never stored. A window that is being fired is computed to
+        its end: for many keys let `work` do that first.
         """
+        return self.freeze(number, since).dump()
+
+    def freeze(self, number: int | None = None, since: int | None = None) -> Frozen:
+        """What `dump` would give, to be read in parts."""
         self._settle()
         changed = None
         if since is not None:
@@ -132,14 +68,35 @@ class Dumped(ABC):
                 raise WindowStateError(f"no changes since dump {since} were recorded: make a full dump, with a number")
             changed = self._changes.since(since)
         head = {**self._identity(), "number": number, "since": since, "state": self._state()}
-        dump = {"head": head, **self._changed_tables(changed)}
+        tables = {name: self._table(name) for name in self._tables()}
         if number is not None:
             if self._changes is None:
                 self._changes = Changes()
-            elif changed is None:
-                self._changes.forget()
+            frozen = Frozen(head, tables, changed, self._changes)
             self._changes.begin(number)
-        return dump
+            return frozen
+        return Frozen(head, tables, changed, None)
+
+    @property
+    def saved_rows(self) -> int:
+        """How many rows a full dump has: a row is the values of one key in one table."""
+        return sum(len(self._table(name).keys) for name in self._tables())
+
+    def changed_since(self, number: int) -> int | None:
+        """About how many rows have changed since this dump; None: it is not known, and only a full dump is possible."""
+        if self._changes is None or not self._changes.knows(number):
+            return None
+        return self._changes.count(number)
+
+    def committed(self, number: int) -> None:
+        """This dump is stored: no dump builds on an earlier one any more."""
+        if self._changes is not None:
+            self._changes.committed(number)
+
+    def aborted(self, number: int) -> None:
+        """This dump was not stored, and nothing builds on it."""
+        if self._changes is not None:
+            self._changes.aborted(number)
 
     def load(self, dump: Dump) -> None:
         """Load a full dump into this machine, which is new. Nothing fires until the caller applies the time.
@@ -176,29 +133,15 @@ class Dumped(ABC):
         """The names of all tables."""
 
     @abstractmethod
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
-        """A table, or those of the keys that it has."""
+    def _table(self, name: TableName) -> Table:
+        """A table. Reading it later is right as long as no key has changed that was not recorded before it did."""
 
     @abstractmethod
     def _load_table(self, name: TableName, columns: Columns) -> None:
-        """Load what `_table` gave."""
+        """Load a table."""
 
     def _identity(self) -> dict[str, Value]:
         return {"version": VERSION, "kind": type(self).__name__, "settings": self._settings}
-
-    def _changed_tables(self, changed: Changed | None) -> dict[str, Value]:
-        if changed is None:
-            return {"tables": {name: self._table(name, None) for name in self._tables()}}
-        tables: dict[TableName, Columns] = {}
-        removed: dict[TableName, list[RowKey]] = {}
-        for name in self._tables():
-            keys = changed.touched.get(name)
-            if keys:
-                columns = tables[name] = self._table(name, keys)
-                lacking = [key for key in keys if key not in columns[0]]
-                if lacking:
-                    removed[name] = lacking
-        return {"tables": tables, "removed": removed, "dropped": list(changed.dropped)}
 
 
 def apply_delta(base: Dump, delta: Dump) -> Dump:
@@ -261,6 +204,16 @@ def ms_before(at_ms: int | None, now_ms: int) -> int | None:
 def ms_after(in_ms: int | None, now_ms: int) -> int | None:
     """The reverse of ms_before."""
     return None if in_ms is None else now_ms + in_ms
+
+
+def table_of(column: Mapping[RowKey, Any], packed: Callable[[RowKey, Any], Value] | None = None) -> Table:
+    """A table of one column. `packed` makes a key's value; None: it is the value itself."""
+
+    def read(keys: Iterable[RowKey] | None) -> Columns:
+        items = picked(column, keys)
+        return [dict(items) if packed is None else {key: packed(key, value) for key, value in items}]
+
+    return Table(column.keys(), read)
 
 
 def picked(table: Mapping[RowKey, Value], keys: Iterable[RowKey] | None) -> Iterator[tuple[RowKey, Value]]:

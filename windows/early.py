@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 from .aggregate_runner import AggregateRunner
 from .aggregates import Aggregate
 from .assigners import duration, whole
-from .dumps import WRONG, Dumped, check, damaged, picked
+from .dumps import WRONG, Dumped, check, damaged, table_of
 from .ready_made import Count
 from .values import Result, RowKey, State, Value
 from .window import AddResult, EarlyWindow, Fired, Window
 
 if TYPE_CHECKING:
-    from .dumps import Columns, Dump, TableName
+    from .changes import TableName
+    from .frozen import Columns, Dump, Frozen, Table
     from .plain_windows import PlainWindows
     from .rows import ReadRows
     from .session_windows import SessionWindows
@@ -201,14 +202,26 @@ class EarlyWindows(Dumped):
             self._changes.changed_all(DUE, self._due_keys)
         return self._early_results()
 
-    def dump(self, number: int | None = None, since: int | None = None) -> Dump:
-        dump, machine = super().dump(number, since), self.machine.dump(number, since)
-        dump["head"]["machine"] = machine["head"]
-        dump["tables"].update(machine["tables"])
-        if since is not None:
-            dump["removed"].update(machine["removed"])
-            dump["dropped"].extend(machine["dropped"])
-        return dump
+    def freeze(self, number: int | None = None, since: int | None = None) -> Frozen:
+        frozen = super().freeze(number, since)
+        frozen.with_inner(self.machine.freeze(number, since))
+        return frozen
+
+    @property
+    def saved_rows(self) -> int:
+        return super().saved_rows + self.machine.saved_rows
+
+    def changed_since(self, number: int) -> int | None:
+        own, inner = super().changed_since(number), self.machine.changed_since(number)
+        return None if own is None or inner is None else own + inner
+
+    def committed(self, number: int) -> None:
+        super().committed(number)
+        self.machine.committed(number)
+
+    def aborted(self, number: int) -> None:
+        super().aborted(number)
+        self.machine.aborted(number)
 
     def load(self, dump: Dump) -> None:
         try:
@@ -233,11 +246,10 @@ class EarlyWindows(Dumped):
     def _tables(self) -> Iterable[TableName]:
         return (SHOWN, CHANGED, DUE)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+    def _table(self, name: TableName) -> Table:
         if name == SHOWN:
-            return [{key: dict(shown) for key, shown in picked(self._shown, keys)}]
-        table = self._changed_keys if name == CHANGED else dict.fromkeys(self._due_keys)
-        return [dict(picked(table, keys))]
+            return table_of(self._shown, lambda _, shown: dict(shown))
+        return table_of(self._changed_keys if name == CHANGED else dict.fromkeys(self._due_keys))
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns
@@ -255,33 +267,34 @@ class EarlyWindows(Dumped):
         for fired in due:
             shown = self._shown.get(fired.key)
             if shown is not None:
+                self._will_show(fired.key)
                 for start in [start for start in shown if fired.window.start <= start < fired.window.end]:
                     del shown[start]
                 if not shown:
                     del self._shown[fired.key]
-                self._has_shown(fired.key)
             yield fired
 
     def _early_results(self) -> Iterator[Fired]:
         while self._due_keys:
             key = self._due_keys[0]
+            self._will_show(key)
             shown = self._shown.setdefault(key, {})
             found = list(self.machine.open_of(key))
             for start in shown.keys() - {window.start for window, _ in found}:
                 del shown[start]
             for window, states in found:
                 if shown.get(window.start) != states[-1]:
+                    self._will_show(key)
                     shown[window.start] = states[-1]  # before it is taken: a dump in between does not repeat it
-                    self._has_shown(key)
                     yield self._early(window, key, states)
+            self._will_show(key)
+            if self._changes is not None:
+                self._changes.changed(DUE, key)
             if not shown:
                 del self._shown[key]
             self._due_keys.popleft()
-            if self._changes is not None:
-                self._changes.changed(DUE, key)
-                self._changes.changed(SHOWN, key)
 
-    def _has_shown(self, key: RowKey) -> None:
+    def _will_show(self, key: RowKey) -> None:
         if self._changes is not None:
             self._changes.changed(SHOWN, key)
 

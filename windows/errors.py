@@ -21,6 +21,15 @@ class WindowStateError(AiostormError):
     """A dump of windows that cannot be made or loaded: other windows, other settings, another version, damaged."""
 
 
+class StatePackError(WindowStateError):
+    """A state whose `pack_state` or `unpack_state` raises or returns None. `key`: its key; `state`: what was given."""
+
+    def __init__(self, text: str, key: object, state: object) -> None:
+        self.key = key
+        self.state = state
+        super().__init__(text)
+
+
 class JoinError(AiostormError):
     """Rows of one window that cannot be joined: a key without a hash, or too many joined rows."""
 

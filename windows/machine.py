@@ -16,8 +16,8 @@ from .kept_rows import WindowRows
 from .window import AddResult, Fired, Window
 
 if TYPE_CHECKING:
-    from .dumps import Dump
     from .early import EarlyWindows
+    from .frozen import Dump, Frozen
     from .rows import ReadRows
     from .values import Row, Value
 
@@ -55,6 +55,27 @@ class Machine(Protocol[R_co]):
 
     def dump(self, number: int | None = None, since: int | None = None) -> Dump:
         """The state, or with `since` what has changed since the dump of that number (dumps.py)."""
+        ...
+
+    def freeze(self, number: int | None = None, since: int | None = None) -> Frozen:
+        """What `dump` would give, to be read in parts (frozen.py)."""
+        ...
+
+    @property
+    def saved_rows(self) -> int:
+        """How many rows a full dump has."""
+        ...
+
+    def changed_since(self, number: int) -> int | None:
+        """About how many rows have changed since this dump; None: it is not known, and only a full dump is possible."""
+        ...
+
+    def committed(self, number: int) -> None:
+        """This dump is stored: no dump builds on an earlier one any more."""
+        ...
+
+    def aborted(self, number: int) -> None:
+        """This dump was not stored, and nothing builds on it."""
         ...
 
     def load(self, dump: Dump) -> None:

@@ -35,13 +35,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from .assigners import Mixed, whole
-from .dumps import check, picked, whole_number
+from .dumps import check, table_of, whole_number
 from .kept_rows import MAX_ROWS, KeptRows, WindowRows
 from .watermarks import END_MS
 from .window import Window, new_key
 
 if TYPE_CHECKING:
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .frozen import Columns, Table
     from .values import Row, RowKey, Value
 
 K = TypeVar("K")
@@ -132,17 +133,18 @@ class _MixedWindows(KeptRows, Generic[K]):
         self._check_limit()
         if kept is None:
             new_key(key)
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
+        if kept is None:
             kept = self._of_key[key] = empty
         self.rows += 1
         self._arrivals += 1
-        if self._changes is not None:
-            self._changes.changed(ROWS, key)
         return kept
 
     def _set_timer(self, key: RowKey, end: int) -> None:
-        self._timers.set(key, end)
         if self._changes is not None:
             self._changes.changed(end, key)
+        self._timers.set(key, end)
 
     def _release_rows(self, rows: list[_KeptRow]) -> None:
         self._release((row.number, row.row) for row in rows)
@@ -171,10 +173,10 @@ class _MixedWindows(KeptRows, Generic[K]):
     def _tables(self) -> Iterable[TableName]:
         return (ROWS, *self._timers.ends)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
+    def _table(self, name: TableName) -> Table:
         if isinstance(name, int):
-            return [dict(picked(self._timers.at(name), keys))]
-        return [{key: self._pack_key(kept) for key, kept in picked(self._of_key, keys)}]
+            return table_of(self._timers.at(name))
+        return table_of(self._of_key, lambda _, kept: self._pack_key(kept))
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns
@@ -218,6 +220,8 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
         return True
 
     def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:
+        if self._changes is not None:
+            self._changes.changed(ROWS, key)
         kept = self._of_key[key]
         until = bisect_left(kept, end, key=_at)
         start = max(0, until - self._size)
@@ -225,8 +229,6 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
         del kept[:start]
         self.rows -= start
         self._release_rows(left)
-        if self._changes is not None:
-            self._changes.changed(ROWS, key)
         if until < start + len(kept):
             self._set_timer(key, self._assigner.end_after(kept[until - start].at))
         window = Window(inside[0].at, end) if inside else None
@@ -237,8 +239,7 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
             self._release_rows(kept)
         if self._changes is not None:
             self._changes.drop(ROWS)
-        self._of_key.clear()
-        self.rows = 0
+        self._of_key, self.rows = {}, 0
 
     def _pack_key(self, kept: list[_KeptRow]) -> Value:
         return self._pack_kept(kept)
@@ -281,8 +282,8 @@ class MsEachRows(_MixedWindows[_KeyRows]):
             key_rows = self._add_to(
                 key, None, _KeyRows([self._reached_ms or 0] * idle)
             )  # all of them have been reached
-            self._idle.pop(key, None)
             self._touch_idle(key)
+            self._idle.pop(key, None)
         else:
             self._add_to(key, key_rows, key_rows)
         insort(key_rows.rows, _KeptRow(at_ms, row, self._arrivals), key=_at)
@@ -318,12 +319,12 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         else:
             del self._of_key[key]
             if key_rows.uncounted:
-                self._idle[key] = len(key_rows.uncounted)
                 self._touch_idle(key)
+                self._idle[key] = len(key_rows.uncounted)
                 if len(self._idle) > self._max_rows:
                     oldest = next(iter(self._idle))
-                    del self._idle[oldest]
                     self._touch_idle(oldest)
+                    del self._idle[oldest]
         return fired
 
     def _release_before(self, key_rows: _KeyRows, end: int) -> None:
@@ -352,8 +353,8 @@ class MsEachRows(_MixedWindows[_KeyRows]):
     def _tables(self) -> Iterable[TableName]:
         return (*super()._tables(), IDLE)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
-        return [dict(picked(self._idle, keys))] if name == IDLE else super()._table(name, keys)
+    def _table(self, name: TableName) -> Table:
+        return table_of(self._idle) if name == IDLE else super()._table(name)
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         if name != IDLE:

@@ -24,13 +24,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from .dumps import check
+from .frozen import Table
 from .state_codec import window_of
 from .window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .dumps import Column
+    from .frozen import Column
     from .values import RowKey, Value
 
 S = TypeVar("S")
@@ -124,24 +125,31 @@ class OpenSessions(Generic[S]):
             del merge.of_key[merge.at + 1 : merge.at + 1 + len(others)]
             self.count -= len(others)
 
-    def close(self, end: int) -> OpenSession[S] | None:
-        """Close and return a session that ends at `end`; None if none does. No row is added to it afterwards."""
-        if self.next_end() != end:
-            return None
+    def next_of(self, end: int) -> OpenSession[S] | None:
+        """The next session that ends at `end`; None if none does."""
+        return self._timers[0][2] if self.next_end() == end else None
+
+    def close(self) -> OpenSession[S]:
+        """Close and return the session that `next_of` has found. No row is added to it afterwards."""
         session = heappop(self._timers)[2]
         self._remove(session)
         return session
 
-    def dump(self, keys: Iterable[RowKey] | None, pack: Callable[[S, RowKey], Value]) -> Column:
-        """Key → its sessions: start → (end, packed contents). With `keys`: of those that have open sessions."""
-        return {
-            key: {session.start: (session.end, pack(session.contents, key)) for session in sessions}
-            for key in (self._of_key if keys is None else keys)
-            if (sessions := self.of(key))
-        }
+    def table(self, pack: Callable[[S, RowKey], Value]) -> Table:
+        """Key → its sessions: start → (end, packed contents)."""
+
+        def read(keys: Iterable[RowKey] | None) -> list[Column]:
+            column = {
+                key: {session.start: (session.end, pack(session.contents, key)) for session in sessions}
+                for key in (self._of_key if keys is None else keys)
+                if (sessions := self.of(key))
+            }
+            return [column]
+
+        return Table(self._of_key.keys(), read)
 
     def load(self, column: Column, unpack: Callable[[Value, RowKey], S]) -> None:
-        """The reverse of dump, of sessions that are new here."""
+        """Load such a table; all its sessions are new here."""
         for key, sessions in column.items():
             loaded: list[OpenSession[S]] = []
             for start, (end, packed) in sessions.items():

@@ -9,7 +9,8 @@ from .errors import WindowStateError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .dumps import Dump, TableName
+    from .changes import TableName
+    from .frozen import Dump
     from .values import RowKey, Value
 
 

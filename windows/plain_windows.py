@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from .aggregate_runner import Columns
     from .aggregates import Aggregate
     from .assigners import Sliding
-    from .dumps import Columns as DumpColumns
-    from .dumps import TableName
+    from .changes import TableName
+    from .frozen import Columns as DumpColumns
+    from .frozen import Table
     from .values import RowKey, State
 
 
@@ -77,16 +78,16 @@ class PlainWindows(TimeWindows):
             return None
         start = heappop(self._starts)
         columns = self._open.pop(start)
-        self.states -= len(columns[0])
         if self._changes is not None:
             self._changes.drop(start)
+        self.states -= len(columns[0])
         return self._results(Window(start, start + self._assigner.size_ms), columns)
 
     def _tables(self) -> Iterable[TableName]:
         return self._open
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> DumpColumns:
-        return self._runner.codec().pack_columns(self._open[whole_number(name, "a window")], keys)
+    def _table(self, name: TableName) -> Table:
+        return self._runner.codec().table(self._open[whole_number(name, "a window")])
 
     def _load_table(self, name: TableName, columns: DumpColumns) -> None:
         start = whole_number(name, "the start of a window")
@@ -112,6 +113,8 @@ class PlainWindows(TimeWindows):
 
     def _results(self, window: Window, columns: Columns) -> Iterator[list[Fired]]:
         for keys in in_steps(list(columns[0])):
+            if self._changes is not None:
+                self._changes.leaving(window.start, keys)
             yield self._runner.fired(window, keys, columns)
 
 

@@ -26,7 +26,8 @@ from .window import STEP, AddResult, Fired, Window, in_steps, new_key
 
 if TYPE_CHECKING:
     from .aggregates import Aggregate
-    from .dumps import Columns, TableName
+    from .changes import TableName
+    from .frozen import Columns, Table
 
 States = list[State]
 """One state of each aggregate."""
@@ -86,10 +87,10 @@ class SessionWindows(Firing[Fired]):
     def _results(self, end: int) -> Iterator[list[Fired]]:
         """The results of the sessions that end at `end`."""
         closed: dict[RowKey, OpenSession[States]] = {}
-        while session := self._sessions.close(end):
-            closed[session.key] = session
+        while session := self._sessions.next_of(end):
             if self._changes is not None:
                 self._changes.changed(SESSIONS, session.key)
+            closed[session.key] = self._sessions.close()
             if not len(closed) % STEP:
                 yield []
         for keys in in_steps(list(closed)):
@@ -108,10 +109,10 @@ class SessionWindows(Firing[Fired]):
             if self.states >= self._max_states:
                 raise state_limit_error(self._max_states)
             new_key(key)
-        states = self._merged(merge.touched, merge.window)
-        self._sessions.put(key, merge, self._runner.executed(value, [(merge.window, states)])[0])
         if self._changes is not None:
             self._changes.changed(SESSIONS, key)
+        states = self._merged(merge.touched, merge.window)
+        self._sessions.put(key, merge, self._runner.executed(value, [(merge.window, states)])[0])
         return True
 
     @property
@@ -125,9 +126,8 @@ class SessionWindows(Firing[Fired]):
     def _tables(self) -> Iterable[TableName]:
         return (SESSIONS,)
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> Columns:
-        codec = self._runner.codec()
-        return [self._sessions.dump(keys, codec.pack)]
+    def _table(self, name: TableName) -> Table:
+        return self._sessions.table(self._runner.codec().pack)
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         check(name == SESSIONS and len(columns) == 1, f"a table {name!r:.100} of sessions")

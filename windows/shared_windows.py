@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from .aggregate_runner import Columns
     from .aggregates import Aggregate
     from .assigners import Sliding
-    from .dumps import Columns as DumpColumns
-    from .dumps import TableName
+    from .changes import TableName
+    from .frozen import Columns as DumpColumns
+    from .frozen import Table
     from .values import RowKey, Value
 
 
@@ -77,9 +78,9 @@ class SharedWindows(TimeWindows):
                 raise state_limit_error(self._max_states)
             new_key(key)
         states = self._runner.executed(value, [(slice_, self._runner.init(slice_))])[0]
-        self.states += self._stacks.add_late(slice_, key, states)
         if self._changes is not None:
             self._changes.changed(slice_.start, key)
+        self.states += self._stacks.add_late(slice_, key, states)
 
     def _next_end(self) -> int | None:
         """The end of the next window to fire."""
@@ -125,8 +126,8 @@ class SharedWindows(TimeWindows):
     def _tables(self) -> Iterable[TableName]:
         return self._slices.starts
 
-    def _table(self, name: TableName, keys: Iterable[RowKey] | None) -> DumpColumns:
-        return self._runner.codec().pack_columns(self._slices.columns[whole_number(name, "a slice")], keys)
+    def _table(self, name: TableName) -> Table:
+        return self._runner.codec().table(self._slices.columns[whole_number(name, "a slice")])
 
     def _load_table(self, name: TableName, columns: DumpColumns) -> None:
         start = whole_number(name, "the start of a slice")

@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING
 
-from .dumps import Columns, check, damaged, picked, whole_number
-from .errors import WindowError, WindowStateError
+from .dumps import check, damaged, picked, whole_number
+from .errors import StatePackError, WindowError
+from .frozen import Columns, Table
 from .window import EarlyWindow, Fired, Window
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ class StateCodec:
     def titles(self) -> list[str]:
         """The titles of the parts of the aggregate."""
         return [part.title for part in self._parts]
+
+    def table(self, states: States) -> Table:
+        """A table of these states."""
+        return Table(states[0].keys(), partial(self.pack_columns, states))
 
     def pack_columns(self, states: States, keys: Iterable[RowKey] | None = None) -> Columns:
         """The states by key of each part; with `keys`, of those only."""
@@ -105,9 +111,8 @@ def _called(method: Callable[[Value], Value], value: Value, part: Aggregate, nam
     try:
         returned = method(value)
     except Exception as error:
-        raise WindowStateError(
-            f"{part.title}.{name} raised {type(error).__name__} for the state of key {key!r:.100}: {error}"
-        ) from error
+        text = f"{part.title}.{name} raised {type(error).__name__} for the state of key {key!r:.100}: {error}"
+        raise StatePackError(text, key, value) from error
     if returned is None:
-        raise WindowStateError(f"{part.title}.{name} returned None for the state of key {key!r:.100}")
+        raise StatePackError(f"{part.title}.{name} returned None for the state of key {key!r:.100}", key, value)
     return returned

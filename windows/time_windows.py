@@ -233,6 +233,10 @@ class TimeWindows(Firing[Fired]):
     def _put(self, slice_: Window, rows: Rows, added: AddResult) -> None:
         targets = self._targets(slice_)
         batch = self._as_columns(rows, targets)
+        if self._changes is not None:
+            keys = rows.keys if batch is not None else list(filter(has_hash, rows.keys))
+            for window, _ in targets:
+                self._changes.changed_all(window.start, keys)
         if batch is not None:
             for _, columns in targets:
                 before = len(columns[0])
@@ -244,10 +248,6 @@ class TimeWindows(Firing[Fired]):
         else:
             self._put_each(targets, rows, added)
         self._keep(slice_, targets)
-        if self._changes is not None:
-            keys = rows.keys if batch is not None else list(filter(has_hash, rows.keys))
-            for window, _ in targets:
-                self._changes.changed_all(window.start, keys)
 
     def _as_columns(self, rows: Rows, targets: list[tuple[Window, Columns]]) -> list[Sequence[Value]] | None:
         """The column of each part; None: a row could fail, so rows are added one by one."""

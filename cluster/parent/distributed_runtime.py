@@ -11,6 +11,9 @@
 4. A worker that cannot import the topology makes the start fail. Later it counts as a task that has failed for good.
 5. A worker that receives SIGTERM is replaced without a replay: all spouts pause, all tuples are processed, then the
    worker ends and another one takes its place.
+6. With exactly once it is a Rebuildable, and 2 and 5 do not hold: whatever ends, the tasks of all workers are built
+   again, by `rebuild` (builds.py). It is called for that, once for each build that is broken: `on_worker_lost` for a
+   worker, `gave_up` for a task. A worker that ends while a build is under way is not reported: the build goes on.
 
 From: Storm's supervisor and nimbus in one; theirs communicate through ZooKeeper.
 """
@@ -28,8 +31,8 @@ from ..errors import WorkerError, WorkerTaskError
 from ..idle_detection import IdleGoal
 from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig
 from .assignment import Deployment, settings_of
+from .builds import Builds, ExactlyOnce
 from .reports import DistributedReports
-from .start_order import StartOrder
 from .worker_handle import WorkerHandle
 from .worker_queries import idle_report, notify_all, results_of
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from ...actors import Answer
     from ...topology import Config, Plan, Result
     from ..runtimes import Mode, OnTaskGaveUp
+    from ..snapshots.messages import SnapshotCommand, SnapshotReport, SnapshotSetup
     from .worker_lifecycle import LifecycleTimings
     from .worker_registry import WorkerRegistry
 
@@ -63,18 +67,23 @@ class SpoutMode:
 class DistributedRuntime:
     """The workers of one topology. A TopologyRuntime; its worker handles report to it."""
 
-    def __init__(self, registry: WorkerRegistry, deployment: Deployment, gave_up: OnTaskGaveUp) -> None:
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        deployment: Deployment,
+        gave_up: OnTaskGaveUp,
+        exactly_once: ExactlyOnce | None = None,
+    ) -> None:
         self._registry = registry
         self._deployment = deployment
         self._on_task_gave_up = gave_up
         self._changes = Changes()
-        order = self._order = StartOrder(deployment.workers, self._changes)
-        self.worker_handles = {n: WorkerHandle(n, registry, deployment, order, self) for n in deployment.workers}
+        builds = self._builds = Builds(deployment.workers, self._changes, exactly_once)
+        self.worker_handles = {n: WorkerHandle(n, registry, deployment, builds, self) for n in deployment.workers}
         self.reports = DistributedReports(deployment, self.worker_handles)
         self._spout_mode = SpoutMode()
         self._gathering = asyncio.Lock()
-        self._failure: Exception | None = None
-        self._started = self._ending = False
+        self._ending: asyncio.Future[None] = registry.system.loop.create_future()
 
     # -- TopologyRuntime -----------------------------------------------------------------------------------------------
 
@@ -98,7 +107,7 @@ class DistributedRuntime:
         async with self._gathering:  # a worker keeps only its last results
             for worker_handle in self._handles:
                 while not worker_handle.works:
-                    if self._ending or self.reports.degraded:
+                    if self._ending.done() or self.reports.degraded:
                         why = self.reports.degraded or "the topology ends"
                         raise WorkerError(f"{worker_handle.name} does not run: {why}")
                     await self._changes.wait()
@@ -113,17 +122,27 @@ class DistributedRuntime:
         """Raises WorkerError, TargetError and the like if a worker cannot import the topology."""
         for worker_handle in self._handles:
             worker_handle.begin()
-        while not ended.done() and self._failure is None and not self._order.all_ready:
-            if any(
-                worker_handle.lifecycle.degraded and not worker_handle.lifecycle.is_missed
-                for worker_handle in self._handles
-            ):
-                self._failure = WorkerError(self._start_failure())
-                break
-            await self._changes.wait(ended)
-        if self._failure is not None:
-            raise self._failure
-        self._started = True
+        await self._builds.wait_complete(ended, self._check_start)
+
+    # -- Rebuildable ---------------------------------------------------------------------------------------------------
+
+    def send(self, command: SnapshotCommand) -> None:
+        """Send a command to the tasks of all workers whose tasks run."""
+        for worker_handle in self._handles:
+            worker_handle.send(command)
+
+    async def rebuild(self, setup: SnapshotSetup) -> None:
+        """End all tasks at once, and build them again. Its incarnation is greater than the one before (ValueError).
+
+        Returns when all workers are ready, or a task has failed for good again, for which `gave_up` was called. If
+        `rebuild` is called again meanwhile, the earlier call returns with the later one. A worker that ends meanwhile
+        is started again, and takes part. Raises what `start` raises, and WorkerError if the topology ends. A cancelled
+        call does not end the build.
+        """
+        self._builds.begin(setup)
+        await self._builds.wait_complete(self._ending)
+        if self._ending.done():
+            raise WorkerError(f"topology {self._deployment.name!r} ends: its tasks are not built again")
 
     def set_mode(self, mode: Mode) -> None:
         if self._spout_mode.wanted != "ended":
@@ -149,7 +168,7 @@ class DistributedRuntime:
         await self._finish(self._timings.shutdown_s, at_once=True)
 
     def abort(self) -> None:
-        self._ending = True
+        self._end()
         for worker_handle in self._handles:
             worker_handle.kill()
 
@@ -164,28 +183,37 @@ class DistributedRuntime:
 
     def on_process_ended(self, worker: str, incarnation: int) -> None:
         self._changes.notify()
-        if not self._ending:
-            self._order.begin_notifying(worker)
-            self._registry.system.guard(self._notify_others(worker, incarnation), name=f"notify of the end of {worker}")
+        if self._ending.done():
+            return
+        if self._builds.exactly_once is not None:
+            self._builds.process_ended(worker)
+            return
+        self._builds.current.begin_notifying(worker)
+        self._registry.system.guard(self._notify_others(worker, incarnation), name=f"notify of the end of {worker}")
 
     def on_news(self, status: StatusReport) -> None:
         self.reports.take(status)
 
     def on_task_gave_up(self, worker: str, report: TaskGaveUp) -> None:
+        if self._builds.exactly_once is not None:
+            if report.build != self._builds.current.build or self._builds.current.is_broken:
+                return  # these tasks are ended anyway
+            self._builds.task_gave_up()
         error = WorkerTaskError(f"{report.error} (in {worker})")
         error.add_note(report.traceback)
         self._on_task_gave_up(report.path, error)
         self._changes.notify()
 
+    def on_snapshot_report(self, report: SnapshotReport) -> None:
+        if self._builds.exactly_once is not None and not self._ending.done():
+            self._builds.exactly_once.on_report(report)
+
     def on_failed(self, error: Exception) -> None:
-        if self._started:
+        if not self._builds.worker_failed(error):
             self._on_task_gave_up(f"/{self._deployment.name}/a worker", error)
-        elif self._failure is None:
-            self._failure = error
-        self._changes.notify()
 
     def on_leaving(self, worker: str, within_s: float) -> None:
-        if not self._ending and self.mode != "ended":
+        if not self._ending.done() and self.mode != "ended":
             work = self._replace(self.worker_handles[worker], within_s)
             self._registry.system.guard(work, name=f"replace {worker}")
 
@@ -211,17 +239,17 @@ class DistributedRuntime:
 
         Once the spouts have ended, a remote worker that has left is none of them: its next process will have no work.
         """
-        if self.mode != "ended":
+        if self.mode != "ended" or self._builds.exactly_once is not None:
             return self.worker_handles
         return {
             name: worker
             for name, worker in self.worker_handles.items()
-            if not worker.is_absent or self._order.is_notifying(name)
+            if not worker.is_absent or self._builds.current.is_notifying(name)
         }
 
     async def _ask_all(self, goal: IdleGoal, asked: Mapping[str, WorkerHandle]) -> Sequence[IdleReport] | None:
         """The reports of these workers; None if one is away, or something changes meanwhile."""
-        if not all(worker_handle.works for worker_handle in asked.values()):
+        if not self._builds.are_whole or not all(worker_handle.works for worker_handle in asked.values()):
             return None
         away = tuple(self.worker_handles.keys() - asked.keys())
         question = GetIdleReport(self.mode, goal.finished, goal.still, goal.quiet_s, away)
@@ -261,15 +289,23 @@ class DistributedRuntime:
             for news in (PeerEnded(worker, incarnation), PeerDied(worker, incarnation)):
                 await notify_all(self._others(worker), news)
         finally:
-            self._order.end_notifying(worker)
+            self._builds.current.end_notifying(worker)
+
+    def _end(self) -> None:
+        if not self._ending.done():
+            self._ending.set_result(None)
+        self._changes.notify()
 
     async def _finish(self, limit_s: float, *, at_once: bool) -> None:
-        self._ending = True
+        self._end()
         async with asyncio.TaskGroup() as group:
             for worker_handle in self._handles:
                 group.create_task(worker_handle.finish(limit_s, at_once=at_once), name=f"{worker_handle.name}: end")
 
     async def _replace(self, worker_handle: WorkerHandle, within_s: float) -> None:
+        if self._builds.exactly_once is not None:
+            await worker_handle.replace(within_s * 0.5, at_once=True)
+            return
         name = self._deployment.name
         log.info("%s was asked to end: the spouts of %s pause until it is replaced", worker_handle.name, name)
         self._spout_mode.pauses += 1
@@ -300,10 +336,11 @@ class DistributedRuntime:
         except TimeoutError:
             log.warning("%s was not replaced within %g s", worker_handle.name, self._timings.replace_s)
 
-    def _start_failure(self) -> str:
-        last = [
-            f"the last lines of {name}: {' | '.join(lines)}"
-            for name in self.worker_handles
-            if (lines := self._registry.last_lines(name)[-5:])
-        ]
-        return "; ".join([f"the workers cannot be started: {self.reports.degraded}", *last])
+    def _check_start(self) -> None:
+        if any(worker.lifecycle.degraded and not worker.lifecycle.is_missed for worker in self._handles):
+            last = [
+                f"the last lines of {name}: {' | '.join(lines)}"
+                for name in self.worker_handles
+                if (lines := self._registry.last_lines(name)[-5:])
+            ]
+            raise WorkerError("; ".join([f"the workers cannot be started: {self.reports.degraded}", *last]))

@@ -11,6 +11,7 @@ from ...backpressure import Backpressure, PressureEvent
 from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ...topology import ACKER_COMPONENT
 from ..messages import Finish, GetStatus, StatusReport
+from ..snapshots.messages import Rebuild
 
 if TYPE_CHECKING:  # a worker handle has reports
     from ...runtime import Stall
@@ -24,7 +25,7 @@ KEPT: Final = 200
 
 
 class WorkerReports:
-    """The reports of one worker. Totals never decrease: the counters of an ended process are kept. Pure.
+    """The reports of one worker. Totals never decrease: the counters of ended tasks are kept. Pure.
 
     The counts of errors, stalls and events say which of them this side has received: a report has only new ones.
     """
@@ -32,12 +33,18 @@ class WorkerReports:
     def __init__(self) -> None:
         self.metrics: dict[int, TaskMetrics] = {}
         self.pending: dict[str, tuple[MessageId, ...]] = {}
+        self.times_ended = 0
+        """How often its tasks have ended, or its process."""
         self._base: dict[int, TaskMetrics] = {}
         self._errors = self._stalls = self._events = 0
 
     def status_command(self, *, pending: bool, mode: str = "") -> GetStatus:
         """Ask for what is new; with pending message ids if wanted. `mode`: of the spouts; empty: unchanged."""
         return GetStatus(self._errors, self._stalls, self._events, pending=pending, mode=mode)
+
+    def rebuild_command(self) -> Rebuild:
+        """End the tasks, to build them again, and report what is new."""
+        return Rebuild(self._errors, self._stalls, self._events)
 
     def finish_command(self, *, at_once: bool) -> Finish:
         """End the tasks, and report what is new."""
@@ -58,10 +65,23 @@ class WorkerReports:
         """Keep what the process has counted. Returns how many open windows were lost with it, as last reported."""
         times = [task.time for task in self.metrics.values() if task.time is not None]
         lost = sum(time.live for time in times if not time.buffered)  # buffered tuples are replayed
-        self._base = {task: metrics.ended() for task, metrics in self.metrics.items()}
-        self._errors = self._stalls = self._events = 0
-        self.metrics.update(self._base)
+        self._begin_again({task: metrics.ended() for task, metrics in self.metrics.items()})
         return lost
+
+    def tasks_ended(self) -> int:
+        """As `process_ended`, for tasks that are restored from a snapshot: no window is lost. Returns 0."""
+        base: dict[int, TaskMetrics] = {}
+        for task, metrics in self.metrics.items():
+            time = None if metrics.time is None else replace(metrics.time, live=0)
+            base[task] = replace(metrics, time=time).ended()
+        self._begin_again(base)
+        return 0
+
+    def _begin_again(self, base: dict[int, TaskMetrics]) -> None:
+        self.times_ended += 1
+        self._base = base
+        self._errors = self._stalls = self._events = 0
+        self.metrics.update(base)
 
 
 class DistributedReports:

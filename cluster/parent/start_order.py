@@ -1,8 +1,11 @@
-"""StartOrder: the steps in which the workers of a topology start, all together or one again. No worker overtakes.
+"""StartOrder: the steps in which the workers of a topology start its tasks: one build. No worker overtakes.
 
     imported (all) ─► connected, one after the other ─► prepared (all) ─► ready
 
-A restarted worker passes steps that all others have reached already: it waits for none of them.
+1. A worker is `imported` when it has the topology, and no tasks.
+2. At least once, there is one build. A restarted worker passes steps that all others have reached already: it waits for
+   none of them.
+3. Exactly once, each worker passes the steps once. Builds contains what happens when one ends.
 """
 
 from __future__ import annotations
@@ -13,17 +16,28 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ..changes import Changes
+    from ..snapshots.messages import SnapshotSetup
 
 STEPS: Final = ("imported", "connected", "prepared", "ready")
 
 
 class StartOrder:
-    """`workers`: in the order in which they connect; of two, the later one dials."""
+    """`workers`: in the order in which they connect; of two, the later one dials. `build`: its number.
 
-    def __init__(self, workers: Sequence[str], changes: Changes) -> None:
+    `setup`: how the tasks begin (exactly once). `is_broken`: a worker or a task of it has ended or failed: no further
+    worker takes part.
+    """
+
+    def __init__(
+        self, workers: Sequence[str], changes: Changes, build: int = 0, setup: SnapshotSetup | None = None
+    ) -> None:
+        self.build = build
+        self.setup = setup
+        self.is_broken = False
         self._workers = tuple(workers)
         self._changes = changes
         self._reached: dict[str, set[str]] = {step: set() for step in STEPS}
+        self._in_turn: set[str] = set()
         self._notifying: Counter[str] = Counter()
 
     @property
@@ -47,6 +61,14 @@ class StartOrder:
         earlier = set(self._workers[: self._workers.index(worker)])
         while self.is_notifying(worker) or not earlier <= self._reached["connected"]:
             await self._changes.wait()
+        self._in_turn.add(worker)
+
+    def process_ended(self, worker: str) -> bool:
+        """The process of the worker has ended. Had it tasks of this build? If not, its next process takes its place."""
+        if worker in self._in_turn:
+            return True
+        self._reached["imported"].discard(worker)
+        return False
 
     def begin_notifying(self, worker: str) -> None:
         """The other workers are being notified of the end of a process of this worker."""

@@ -1,6 +1,6 @@
 """WorkerHandle: the parent's side of one worker: its current process, its commands, its reports.
 
-    lifecycle ───── Spawn ─► child ─► WorkerJoined ─► ImportTopology ─ all ─► Connect ─► Prepare ─ all prepared ─► Open
+    lifecycle ───── Spawn ─► child ─► WorkerJoined ─► ImportTopology ─► its tasks are started (see worker_setup.py)
          ▲                                         polled every monitor_s from then on : a sign of life, and metrics
          ╰── exited ◄── child.wait()                                                              … Finish ─► ended
 
@@ -9,6 +9,8 @@
 3. A parent whose own event loop was blocked does not treat a worker as frozen.
 4. The end has a time limit: a worker that does not end when it is asked to is killed.
 5. The mode of its spouts is part of each poll, and sent in no other way: the last one is valid.
+6. Commands about snapshots are sent in order, by one asyncio task for each process. Their number is bounded: a worker
+   for which many wait does not answer, and is about to be killed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from ...actors import AskFailedError, AskTimeoutError
+from ...actors import AskTimeoutError
 from ...runtime import AiostormError, SpawnError
 from ...transport import PeerLostError
 from ..changes import Changes
@@ -26,13 +28,9 @@ from ..errors import WorkerError
 from ..messages import (
     CONTROL,
     SETUP,
-    CommandFailed,
-    Connect,
-    Open,
     PeerDied,
     PeerEnded,
     PeerRestarted,
-    Prepare,
     StatusReport,
     TaskGaveUp,
     UpdateConfig,
@@ -40,16 +38,18 @@ from ..messages import (
     WorkerLeaving,
 )
 from ..runtimes import WorkerStatus
-from .command_errors import command_error
+from .cancelling import cancelled
 from .reports import WorkerReports
 from .worker_lifecycle import Decision, Degraded, Kill, LifecycleTimings, Phase, Recovered, Spawn, WorkerLifecycle
 from .worker_process import WorkerEvents, WorkerProcess
+from .worker_setup import WorkerSetup
 
 if TYPE_CHECKING:
     from ...actors import Answer
     from ...runtime.processes import Child
+    from ..snapshots.messages import EndTasks, SnapshotCommand, SnapshotReport
     from .assignment import Deployment
-    from .start_order import StartOrder
+    from .builds import Builds
     from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
@@ -59,7 +59,7 @@ class WorkerHandle:
     """One worker of a topology."""
 
     def __init__(
-        self, name: str, registry: WorkerRegistry, deployment: Deployment, order: StartOrder, events: WorkerEvents
+        self, name: str, registry: WorkerRegistry, deployment: Deployment, builds: Builds, events: WorkerEvents
     ) -> None:
         self.name = name
         self.lifecycle = WorkerLifecycle(deployment.assignment.timings, awaited=registry.is_remote(name))
@@ -68,7 +68,7 @@ class WorkerHandle:
         self.node = ""  # its machine
         self._registry = registry
         self._deployment = deployment
-        self._order = order
+        self._builds = builds
         self._events = events
         self._process = WorkerProcess()
         self._changes = Changes()
@@ -109,6 +109,22 @@ class WorkerHandle:
         except PeerLostError as error:
             raise WorkerError(f"{self.name} has ended") from error
 
+    async def tell(self, message: EndTasks | SnapshotCommand) -> None:
+        """Send a message to the control actor, without an answer. WorkerError if the worker has ended."""
+        try:
+            await self._registry.node.ref(self.name, CONTROL).tell(message)
+        except PeerLostError as error:
+            raise WorkerError(f"{self.name} has ended") from error
+
+    def send(self, command: SnapshotCommand) -> None:
+        """Send a command to its tasks, if they run; after the commands before, without waiting."""
+        if not self.works:
+            return
+        try:
+            self._process.commands.put_nowait(command)
+        except asyncio.QueueFull:  # repeated by the coordinator, or the worker is killed
+            log.warning("%s does not take commands: %r is not sent", self.name, command)
+
     def send_mode(self) -> None:
         """Send the mode of its spouts now if the worker runs; otherwise it is sent when it does."""
         if self.works and self.mode != self._process.mode:
@@ -126,11 +142,16 @@ class WorkerHandle:
 
     async def poll(self) -> None:
         """Ask the worker for its status now."""
-        self._on_status(await self.ask(CONTROL, self.reports.status_command(pending=True), timeout_s=10.0))
+        await self._ask_status(pending=True)
 
-    async def replace(self, limit_s: float) -> None:
+    def take_last_status(self, report: StatusReport) -> None:
+        """The tasks have ended, and will be built again in the same process."""
+        self._on_status(report)
+        self.reports.tasks_ended()
+
+    async def replace(self, limit_s: float, *, at_once: bool = False) -> None:
         """End its process in order, so that another one is started."""
-        await self._end_in_order(limit_s, at_once=False)
+        await self._end_in_order(limit_s, at_once=at_once)
 
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End the worker; returns when it has ended."""
@@ -167,6 +188,9 @@ class WorkerHandle:
 
     def on_task_gave_up(self, report: TaskGaveUp) -> None:
         self._events.on_task_gave_up(self.name, report)
+
+    def on_snapshot_report(self, report: SnapshotReport) -> None:
+        self._events.on_snapshot_report(report)
 
     def on_leaving(self, report: WorkerLeaving) -> None:
         self._events.on_leaving(self.name, report.within_s)
@@ -237,7 +261,7 @@ class WorkerHandle:
         self._events.on_process_ended(self.name, incarnation)
 
     def _process_ended(self, code: int, killed: str) -> list[Decision]:
-        lost = self.reports.process_ended()
+        lost = self.reports.process_ended() if self._builds.exactly_once is None else self.reports.tasks_ended()
         reason = killed or (f"signal {-code}" if code < 0 else f"exit code {code}")
         if self.lifecycle.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, reason)
@@ -254,49 +278,27 @@ class WorkerHandle:
 
     async def _work(self, process: WorkerProcess) -> None:
         """Set the worker up, then poll it while it lives."""
+        self.node = (await process.joined).node
+        setup = WorkerSetup(self, process, self._registry, self._deployment, self._builds, self._events)
+        with setup.reporting():
+            if not await setup.import_topology():
+                return
+            self.lifecycle.ready(self._now_s())
+            self._changes.notify()  # its deadline is earlier now
+            guard = self._registry.system.guard
+            polling = guard(self._poll(process), name=f"{self.name}: poll")
+            sending = guard(self._send_commands(process), name=f"{self.name}: commands")
+            try:
+                await setup.follow_builds()
+            finally:
+                await cancelled(polling, sending)
+
+    async def _send_commands(self, process: WorkerProcess) -> None:
         try:
-            joined = await process.joined
-            self.node = joined.node
-            await self._set_up(process)
-        except (WorkerError, AskTimeoutError) as error:
-            log.debug("%s: %s", self.name, error)  # its end is about to be noticed
-        except AskFailedError as error:
-            self._events.on_failed(WorkerError(f"{self.name} failed: {error}"))
+            while True:
+                await self.tell(await process.commands.get())
         except AiostormError as error:
-            self._events.on_failed(error)
-
-    async def _set_up(self, process: WorkerProcess) -> None:
-        if self._has_failed(await self.ask(SETUP, self._deployment.import_command())):
-            return
-        self.lifecycle.ready(self._now_s())
-        self._changes.notify()  # its deadline is earlier now
-        polling = self._registry.system.guard(self._poll(process), name=f"{self.name}: poll")
-        try:
-            await self._start_tasks(process)
-            await polling
-        finally:
-            await cancelled(polling)
-
-    async def _start_tasks(self, process: WorkerProcess) -> None:
-        order = self._order
-        await order.wait_for_all(self.name, "imported")
-        await order.wait_for_turn(self.name)
-        address = await self.ask(SETUP, self._connect_command())
-        if self._has_failed(address):
-            return
-        self._registry.set_address(self.name, address)
-        order.step(self.name, "connected")
-        self._events.on_connected(self.name)
-        gave_up = await self.ask(SETUP, Prepare())
-        if gave_up is None:
-            await order.wait_for_all(self.name, "prepared")
-            gave_up = await self.ask(SETUP, Open())
-        if gave_up is not None:
-            self._events.on_task_gave_up(self.name, gave_up)
-            return
-        process.works = True
-        self.send_mode()
-        order.step(self.name, "ready")
+            log.debug("%s takes no more commands: %s", self.name, error)
 
     async def _poll(self, process: WorkerProcess) -> None:
         polls = 0
@@ -304,9 +306,7 @@ class WorkerHandle:
             try:
                 process.poll_now.clear()
                 process.mode = self.mode if process.works else ""
-                with_pending = polls % 4 == 0 or process.mode != "active"
-                command = self.reports.status_command(pending=with_pending, mode=process.mode)
-                self._on_status(await self.ask(CONTROL, command, timeout_s=10.0))
+                await self._ask_status(pending=polls % 4 == 0 or process.mode != "active", mode=process.mode)
                 self.lifecycle.alive(self._now_s())
             except AskTimeoutError:
                 continue  # its lease decides whether it lives
@@ -326,20 +326,12 @@ class WorkerHandle:
     def _now_s(self) -> float:
         return self._registry.system.clock.monotonic()
 
-    def _connect_command(self) -> Connect:
-        addresses: dict[str, str | None] = {
-            peer: self._registry.address_of(peer) if self._order.is_dialled(peer, self.name) else None
-            for peer in self._deployment.workers
-            if peer != self.name
-        }
-        return Connect(addresses, self._events.nodes())
-
-    def _has_failed(self, answer: object) -> bool:
-        """Is this answer an error? Then it is reported."""
-        if isinstance(answer, CommandFailed):
-            self._events.on_failed(command_error(self.name, answer, self._deployment.code))
-            return True
-        return False
+    async def _ask_status(self, *, pending: bool, mode: str = "") -> None:
+        reports = self.reports
+        built = reports.times_ended
+        status = await self.ask(CONTROL, reports.status_command(pending=pending, mode=mode), timeout_s=10.0)
+        if reports.times_ended == built:  # otherwise it may be of tasks that are counted already
+            self._on_status(status)
 
     async def _end_in_order(self, limit_s: float, *, at_once: bool) -> bool:
         """Ask the process to end; False if it does not answer in order."""
@@ -379,10 +371,3 @@ class WorkerHandle:
     async def _wait_over(self) -> None:
         if self._running is not None:
             await asyncio.wait((self._running,))
-
-
-async def cancelled(*tasks: asyncio.Future[Answer]) -> None:
-    """Cancel tasks and wait for their end; their errors are dropped."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from ...runtime.processes import Child
     from ..messages import StatusReport, TaskGaveUp, WorkerJoined
+    from ..snapshots.messages import SnapshotCommand, SnapshotReport
+
+COMMANDS: Final = 1000
+"""How many commands about snapshots may wait for a worker."""
 
 
 class WorkerEvents(Protocol):
@@ -38,6 +42,10 @@ class WorkerEvents(Protocol):
         """A task of the worker has failed for good."""
         ...
 
+    def on_snapshot_report(self, report: SnapshotReport) -> None:
+        """Tasks report about snapshots."""
+        ...
+
     def on_leaving(self, worker: str, within_s: float) -> None:
         """The worker has received SIGTERM."""
         ...
@@ -53,9 +61,12 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.child: Child | None = None  # while it runs
         self.joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
-        self.works = False
+        self.has_tasks = False  # it was told to make them
+        self.works = False  # they run
         self.mode = ""  # the last one sent
         self.poll_now = asyncio.Event()
+        self.commands: asyncio.Queue[SnapshotCommand] = asyncio.Queue(COMMANDS)
+        self.end_tasks_by_s: float | None = None  # it is killed then
 
     @property
     def has_joined(self) -> bool:

@@ -1,7 +1,7 @@
 """WorkerRegistry: where the workers of a parent come from, and where they report.
 
     WorkerBackend (network, spawner, addresses, secret: the seams) ─► WorkerRegistry ─► worker handles, one for each
-    worker ── WorkerJoined, TaskGaveUp, WorkerLeaving ─► an actor for each worker ─► its worker handle
+    worker ── WorkerJoined, TaskGaveUp, WorkerLeaving, SnapshotReport ─► an actor for each worker ─► its worker handle
 
 1. The address of a worker is the same for all its processes; only that of a remote worker may change, or a backend may
    choose another. Its peers are then notified.
@@ -27,6 +27,7 @@ from ...actors import Actor, ActorSystem, Ref
 from ...transport import Network, Node, PeerLostError, PeerStarted
 from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
 from ..scheduler import WorkerInfo
+from ..snapshots.messages import SnapshotReport
 from ..worker.log import WorkerLog
 from .children import LocalChildren, RemoteWorkers
 
@@ -108,6 +109,10 @@ class WorkerListener(Protocol):
 
     def on_task_gave_up(self, report: TaskGaveUp) -> None:
         """A task of the worker has failed for good."""
+        ...
+
+    def on_snapshot_report(self, report: SnapshotReport) -> None:
+        """Its tasks report about snapshots."""
         ...
 
     def on_leaving(self, report: WorkerLeaving) -> None:
@@ -258,15 +263,17 @@ class WorkerRegistry:
             self._remote.early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
-    def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving) -> None:
+    def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving | SnapshotReport) -> None:
         """A worker reports an event."""
         listener = self._listeners.get(worker)
         if listener is None:
             return
         if isinstance(report, TaskGaveUp):
             listener.on_task_gave_up(report)
-        else:
+        elif isinstance(report, WorkerLeaving):
             listener.on_leaving(report)
+        else:
+            listener.on_snapshot_report(report)
 
     def _await_reports(self, worker: str) -> None:
         self._report_actors[worker] = report_actor = self.system.spawn(
@@ -313,7 +320,7 @@ class _ReportActor(Actor):
     def receive(self, message: Message) -> None:
         if isinstance(message, WorkerJoined):
             self._registry.on_joined(self._worker, message)
-        elif isinstance(message, TaskGaveUp | WorkerLeaving):
+        elif isinstance(message, TaskGaveUp | WorkerLeaving | SnapshotReport):
             self._registry.on_report(self._worker, message)
         else:
             raise TypeError(f"a parent has no such message: {message!r:.200}")

@@ -5,6 +5,7 @@ runtime.py   what runs a topology must be able to do for it
 """
 
 from .messages import (
+    EndTasks,
     Rebuild,
     RowsFailed,
     SaveFailed,
@@ -17,6 +18,7 @@ from .messages import (
 from .runtime import Rebuildable
 
 __all__ = [
+    "EndTasks",
     "Rebuild",
     "Rebuildable",
     "RowsFailed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...state import open_store
 from ...topology import make_plan
 from ..local_runtime import LocalRuntime
 from .agent import Agent
@@ -16,6 +17,7 @@ from .restoring import component_plans
 
 if TYPE_CHECKING:
     from ...actors import ActorSystem
+    from ...runtime import Store
     from ...tasks import MailboxWrapper
     from ...topology import Config, Topology
     from ..runtimes import OnTaskGaveUp
@@ -31,11 +33,13 @@ def exactly_once_runtime(
     gave_up: OnTaskGaveUp,
     make: Callable[[SnapshotPlace], MakeRebuildable],
     restore: Restore,
+    open_place: Callable[[str], Store] | None = None,
 ) -> ExactlyOnceRuntime:
     """The runtime of a topology with exactly once; nothing is opened yet. `make`: of what runs its tasks."""
     plan = make_plan(topology, config)
     incarnation = int.from_bytes(system.rng.token_bytes(6), "big")
-    place = SnapshotPlace(state_place(config.state_dir, name), name, incarnation, config.snapshot_keep)
+    where = state_place(config.state_dir, name)
+    place = SnapshotPlace(where, name, incarnation, config.snapshot_keep, open_place or open_store)
     manager = SnapshotManager(system, name, config, component_plans(topology, plan), place, gave_up)
     return ExactlyOnceRuntime(plan, manager, make(place), restore)
 

@@ -35,7 +35,7 @@ class ExactlyOnceRuntime:
         self.plan = plan
         self._manager = manager
         self._make = make
-        self._restore = restore
+        self._restore: Restore = restore
         self._inner: Rebuildable | None = None
         self._mode: Mode = "inactive"
         self._changes = Changes()
@@ -78,13 +78,13 @@ class ExactlyOnceRuntime:
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:
-            await self.inner.wait_quiet(goal, broken)
-            if not goal.durable:
-                return
             incarnation = self._manager.incarnation
-            await self._take(broken)
-            if self._manager.incarnation == incarnation:
+            await self.inner.wait_quiet(goal, broken)
+            if goal.durable:
+                await self._take(broken)
+            if self._manager.is_current(incarnation):
                 return
+            await self._changes.wait(self._manager.rebuilt())
 
     async def snapshot(self) -> int:
         """Take a savepoint."""
@@ -96,19 +96,24 @@ class ExactlyOnceRuntime:
         self._changes.notify()
 
     async def stop(self) -> None:
-        await self._manager.stop()
-        await self.inner.stop()
+        await self._end(at_once=False)
 
     async def kill(self) -> None:
-        await self._manager.stop()
-        if self._inner is not None:
-            await self._inner.kill()
+        await self._end(at_once=True)
 
     def abort(self) -> None:
         if self._inner is not None:
             self._inner.abort()
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _end(self, *, at_once: bool) -> None:
+        await self._manager.stop()
+        try:
+            if self._inner is not None:
+                await (self._inner.kill() if at_once else self._inner.stop())
+        finally:
+            await self._manager.close()
 
     async def _take(self, broken: Callable[[], None]) -> None:
         taken = asyncio.ensure_future(self._manager.take(savepoint=False))

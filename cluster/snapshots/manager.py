@@ -86,6 +86,14 @@ class SnapshotManager:
         """The incarnation of the tasks."""
         return self._coordinator.incarnation
 
+    def is_current(self, incarnation: int) -> bool:
+        """Do tasks of this incarnation run?"""
+        return incarnation == self._coordinator.incarnation and "rollback" not in self._work
+
+    def rebuilt(self) -> asyncio.Future[None]:
+        """Is done when no tasks are being built."""
+        return self._work.get("rollback") or _done()
+
     # -- the start and the end -----------------------------------------------------------------------------------------
 
     async def begin(self, restore: Restore) -> SnapshotSetup:
@@ -114,6 +122,9 @@ class SnapshotManager:
         if work:
             await asyncio.wait(work)
         self._pace.end_requests(TopologyKilledError(f"topology {self._name!r} has ended: it takes no snapshots"))
+
+    async def close(self) -> None:
+        """Release the place, when no task runs any more."""
         await self._place.close()
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -248,3 +259,9 @@ class SnapshotManager:
 
     def _now_s(self) -> float:
         return self._system.clock.monotonic()
+
+
+def _done() -> asyncio.Future[None]:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done

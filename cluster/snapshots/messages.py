@@ -1,6 +1,6 @@
 """Messages of snapshots between a parent and its workers. In one process they are passed by calls.
 
-parent ─ SnapshotSetup (with Connect), TakeSnapshot, CommitSnapshot, AbortSnapshot, Rebuild ─► worker
+parent ─ SnapshotSetup (with Connect), TakeSnapshot, CommitSnapshot, AbortSnapshot, EndTasks, Rebuild ─► worker
 worker ─ TasksSaved, SaveFailed, TasksCommitted, RowsFailed ─► parent
 """
 
@@ -28,10 +28,20 @@ class SnapshotSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuild:
-    """End all tasks at once, and the links to other workers. Connect, Prepare and Open come next."""
+class EndTasks:
+    """End all tasks at once; a command that waits for them ends, too. Rebuild comes next."""
 
-    incarnation: int
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """End all tasks at once, and the links to other workers. Connect, Prepare and Open come next.
+
+    The answer is the last StatusReport of these tasks, with what is new (see GetStatus).
+    """
+
+    errors: int = 0
+    stalls: int = 0
+    events: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
-from ...state import Keeper, ReopeningStore, StateError, open_store
+from ...state import Keeper, ReopeningStore, StateError
+from ...topology import ConfigError
 
 if TYPE_CHECKING:
     from ...runtime import Store
@@ -26,7 +27,7 @@ class SnapshotPlace:
     """
 
     def __init__(
-        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store] = open_store
+        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store]
     ) -> None:
         self.where = where
         self.store = ReopeningStore(lambda: make_store(where))
@@ -66,3 +67,14 @@ def state_place(state_dir: str | None, topology: str) -> str:
     """The folder or URL of a topology's snapshots. A folder is an absolute path: workers may start elsewhere."""
     where = os.path.join(FOLDER, topology) if state_dir is None else os.path.expanduser(state_dir)
     return where if "://" in where else os.path.abspath(where)
+
+
+def check_reach(state_dir: str | None, topology: str) -> None:
+    """For workers on other machines: ConfigError if the place is a plain folder, which each machine has for itself."""
+    where = state_place(state_dir, topology)
+    if "://" not in where:
+        raise ConfigError(
+            f"topology.state.dir is the folder {where}, and topology {topology!r} has workers on other machines: they "
+            "cannot see it. Use a URL that all machines reach: s3://…, gs://…, hdfs://…; for a folder that is mounted "
+            f"at the same path on all of them, file://{where}"
+        )

@@ -1,7 +1,7 @@
 """WorkerService: what a worker does for its parent: a part of one topology. Two actors, one for slow commands.
 
-    setup actor    one after the other: import, connect, prepare, open, results, the end
-    control actor  at once: metrics, mode of the spouts, idle reports, the death of a peer
+    setup actor    one after the other: import, connect, prepare, open, results, rebuild, the end
+    control actor  at once: metrics, mode of the spouts, idle reports, the death of a peer, snapshots
 
 If user code or the configuration makes a command impossible, the answer is CommandFailed. Any other error ends the
 worker with its traceback.
@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
-from ...runtime import LIVENESS, LivenessSettings
-from ...tasks import describe
+from ...runtime import LIVENESS, LivenessSettings, StoreError
+from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot, describe
 from ...topology import Config, ConfigError, Topology, TopologyError
 from ..distributed_idle import IdleReport
 from ..hosting import Hosting
@@ -43,13 +43,15 @@ from ..messages import (
     TaskGaveUp,
     UpdateConfig,
 )
+from ..snapshots.messages import EndTasks, Rebuild
 from .importing import MAX_TEXT_CHARS, TopologyImporter
 from .results import TaskResults
 from .status import status_report
 
 if TYPE_CHECKING:
     from ...actors import Answer, Message
-    from ..node_router import NodeRouter
+    from .peer_links import PeerLinks
+    from .snapshots import WorkerSnapshots
 
 PROBLEMS: Final = 10
 """How many problems of a configuration or a topology are reported."""
@@ -64,23 +66,22 @@ class WorkerService:
     def __init__(
         self,
         system: ActorSystem,
-        node: NodeRouter,
-        listen: str,
+        links: PeerLinks,
         importer: TopologyImporter,
+        snapshots: WorkerSnapshots,
         send_to_parent: Callable[[object], None],
     ) -> None:
-        self.incarnation = int.from_bytes(system.rng.token_bytes(8), "big") >> 1
+        self.incarnation = _incarnation(system)
         self.part: LocalRuntime | None = None
         self.results = TaskResults()
         self.over: asyncio.Future[None] = system.loop.create_future()
         self.commands_received = 0
         """Counts the commands of the parent: signs of life."""
+        self.links = links
+        self.snapshots = snapshots
         self._system = system
-        self._node = node
-        self._listen = listen
         self._importer = importer
         self._imported: tuple[ImportTopology, Topology] | None = None
-        self._addresses: dict[str, str] = {}  # of restarted peers
         self._parent = _ParentReports(send_to_parent, system.loop)
 
     @property
@@ -107,19 +108,30 @@ class WorkerService:
         """Listen, open the links and make the tasks, in one step, so that the tasks exist when peers send to them."""
         if self._imported is None:
             raise RuntimeError("a worker imports a topology before any other command")
-        address = await self._node.listen(self._listen)
+        address = await self.links.listen()
         ordered, topology = self._imported  # with settings that have arrived meanwhile
-        for peer, there in order.peers.items():
-            # The peer may have been restarted while this command was under way.
-            self._node.link(peer, None if there is None else self._addresses.get(peer, there))
-        hosting = Hosting(self._node.name, ordered.placement, self._node, order.nodes)
-        gave_up = self._parent.gave_up
+        self.links.open(order.peers)
+        hosting = Hosting(self.links.worker, ordered.placement, self.links, order.nodes, order.build)
+        parent = self._parent = self._parent.next(order.build)
         try:
             config = Config(**ordered.config)
-            self.part = LocalRuntime(self._system, ordered.name, topology, config, gave_up=gave_up, hosting=hosting)
+            agent = None
+            if order.snapshots is not None:
+                agent = self.snapshots.begin(order.snapshots, strict=config.testing_always_try_serialize)
+            self.part = LocalRuntime(
+                self._system,
+                ordered.name,
+                topology,
+                config,
+                gave_up=parent.gave_up,
+                hosting=hosting,
+                snapshots=agent,
+            )
         except (TopologyError, ConfigError) as error:
             problems = tuple(text[:MAX_TEXT_CHARS] for text in error.problems[:PROBLEMS])
             return CommandFailed(type(error).__name__, problems)
+        except StoreError as error:
+            return CommandFailed("WorkerError", (f"the snapshots cannot be reached: {error}"[:MAX_TEXT_CHARS],))
         return address
 
     async def prepare(self) -> TaskGaveUp | None:
@@ -136,6 +148,24 @@ class WorkerService:
         """Gather and encode the results of the tasks. Returns their sizes."""
         return await self.results.gather(self._have())
 
+    def end_tasks(self) -> None:
+        """End the tasks at once, without waiting; so does a command that waits for them."""
+        self._parent.end()
+        self.snapshots.end()
+        self.links.end()
+        if self.part is not None:
+            self.part.abort()
+
+    async def rebuild(self, order: Rebuild) -> StatusReport:
+        """End the tasks at once, and the links to the other workers; returns the last status. `connect` comes next."""
+        self.end_tasks()
+        if self.part is not None:
+            await self.part.kill()
+        last = self.status(GetStatus(order.errors, order.stalls, order.events))
+        self.part = None
+        self.incarnation = _incarnation(self._system)
+        return last
+
     async def finish(self, order: Finish) -> StatusReport:
         """End the tasks; returns the last status."""
         if self.part is not None:
@@ -147,6 +177,12 @@ class WorkerService:
         """The process may end."""
         if not self.over.done():
             self.over.set_result(None)
+
+    async def close(self) -> None:
+        """The process ends, for whatever reason."""
+        if self.part is not None:
+            self.part.abort()
+        await self.snapshots.close()
 
     # -- control actor -------------------------------------------------------------------------------------------------
 
@@ -173,21 +209,20 @@ class WorkerService:
 
     def peer_restarted(self, order: PeerRestarted) -> None:
         """A peer listens again: dial it now."""
-        self._addresses[order.peer] = order.address
-        self._node.redial(order.peer, order.address)
+        self.links.redial(order.peer, order.address)
 
     def idle_report(self, order: GetIdleReport) -> IdleReport:
         """Set the mode, and report whether there is work here."""
         self._set_mode(order.mode)
         part = self.part
         if part is None:
-            return IdleReport(self._node.name, self.incarnation, quiet=False)
+            return IdleReport(self.links.worker, self.incarnation, quiet=False)
         goal = IdleGoal(order.finished, order.still, order.quiet_s, away=order.away)
         exchange = part.task_set.tasks.exchange
         counts = ({}, {}) if exchange is None else (exchange.sent, exchange.received)
         sent, received = ({p: n for p, n in count.items() if p not in order.away} for count in counts)
         return IdleReport(
-            self._node.name, self.incarnation, part.is_quiet_now(goal), part.reports.activity, sent, received
+            self.links.worker, self.incarnation, part.is_quiet_now(goal), part.reports.activity, sent, received
         )
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -208,22 +243,45 @@ class WorkerService:
         return self.part
 
 
-class _ParentReports:
-    """Sends the parent each task that has failed for good. `failed` is done after the first, `given_up`."""
+def _incarnation(system: ActorSystem) -> int:
+    return int.from_bytes(system.rng.token_bytes(8), "big") >> 1
 
-    def __init__(self, send_to_parent: Callable[[object], None], loop: asyncio.AbstractEventLoop) -> None:
+
+class _ParentReports:
+    """Sends the parent each task that has failed for good, of one build. `failed` is done after the first, `given_up`.
+
+    It is also done when the tasks are ended.
+    """
+
+    def __init__(
+        self, send_to_parent: Callable[[object], None], loop: asyncio.AbstractEventLoop, build: int = 0
+    ) -> None:
         self.failed: asyncio.Future[None] = loop.create_future()
         self.given_up: TaskGaveUp | None = None
         self._send_to_parent = send_to_parent
+        self._build = build
+        self._ended = False
+
+    def next(self, build: int) -> _ParentReports:
+        """Those of the next build."""
+        return _ParentReports(self._send_to_parent, self.failed.get_loop(), build)
 
     def gave_up(self, path: str, error: BaseException) -> None:
         """A task has failed for good."""
+        if self._ended:
+            return
         cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
         text = "".join(traceback.format_exception(cause))[-20_000:]
-        report = TaskGaveUp(path, describe(cause), text)
+        report = TaskGaveUp(path, describe(cause), text, self._build)
         self._send_to_parent(report)
         if not self.failed.done():
             self.given_up = report
+            self.failed.set_result(None)
+
+    def end(self) -> None:
+        """The tasks are ended: nothing of them is reported any more."""
+        self._ended = True
+        if not self.failed.done():
             self.failed.set_result(None)
 
 
@@ -248,6 +306,8 @@ class SetupActor(Actor):
                 return await service.gather()
             case FetchResult():
                 return service.results.fetch(message)
+            case Rebuild():
+                return await service.rebuild(message)
             case Finish():
                 return await service.finish(message)
         raise TypeError(f"a setup actor has no such command: {message!r}")
@@ -272,4 +332,8 @@ class ControlActor(Actor):
                 return self._service.peer_ended(message)
             case PeerRestarted():
                 return self._service.peer_restarted(message)
+            case TakeSnapshot() | CommitSnapshot() | AbortSnapshot():
+                return self._service.snapshots.command(message)
+            case EndTasks():
+                return self._service.end_tasks()
         raise TypeError(f"a control actor has no such command: {message!r}")

@@ -35,7 +35,9 @@ from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
 from .importing import Importer, TopologyImporter, import_target
+from .peer_links import PeerLinks
 from .service import ControlActor, SetupActor, WorkerService
+from .snapshots import StoreOpener, WorkerSnapshots, open_shared
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -72,6 +74,7 @@ async def work(
     leave: asyncio.Event,
     *,
     importer: Importer = import_target,
+    open_store: StoreOpener = open_shared,
     clock: Clock | None = None,
     rng: Rng | None = None,
 ) -> int:
@@ -81,12 +84,12 @@ async def work(
         worker = _Worker(options, system, leave)
         try:
             async with Node(options.name, network, system) as node:
-                code = await worker.run(node, importer)
+                code = await worker.run(node, importer, open_store)
         except* ExposedError as refused:
             raise _first(refused) from refused
         finally:
-            if worker.service is not None and worker.service.part is not None:
-                worker.service.part.abort()
+            if worker.service is not None:
+                await worker.service.close()
     return code
 
 
@@ -108,7 +111,7 @@ class _Worker:
         self._parents = 0
         self._ends = False
 
-    async def run(self, node: Node, importer: Importer) -> int:
+    async def run(self, node: Node, importer: Importer, open_store: StoreOpener) -> int:
         """Join the parent and run to the end."""
         options = self._options
         link = node.link(PARENT, options.parent, role=PARENT)
@@ -120,7 +123,8 @@ class _Worker:
         node.on_lost(self._lost)
         node.on_peer(self._started)
         topologies = TopologyImporter(options.name, options.targets, importer, any_code=options.any_code)
-        service = self.service = WorkerService(self._system, node, options.listen, topologies, send_to_parent)
+        links, snapshots = PeerLinks(node, options.listen), WorkerSnapshots(self._system, send_to_parent, open_store)
+        service = self.service = WorkerService(self._system, links, topologies, snapshots, send_to_parent)
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:
@@ -141,6 +145,8 @@ class _Worker:
 
     def _lost(self, peer: str, error: Exception) -> None:
         """A link has failed. Without it, tasks of this worker would wait for ever."""
+        if self.service is not None and self.service.links.ending:  # on purpose, with the tasks
+            return
         if not self._ends and self._broken is None:
             self._broken = peer, error
 

@@ -32,7 +32,10 @@ FailSegment = Callable[[Segment, BaseException | str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a bolt task gives its executor. `state`: what the component declares as state; None: nothing."""
+    """What a bolt task gives its executor.
+
+    `lost(error)`: a result is lost, not only a row. `state`: what the component declares as state; None: nothing.
+    """
 
     emitter: Emitter
     outbox: Outbox
@@ -41,6 +44,7 @@ class Tools:
     fail: Fail
     fail_segment: FailSegment
     hooks: HookCalls | None
+    lost: Callable[[BaseException], None]
     state: StateValue = None
 
 

@@ -46,7 +46,7 @@ class WindowExecutor(Executor):
         self._machine = machine
         self._reader = bolt.reader(layout)
         self._late = LateRows(bolt, tools.emitter, machine)
-        self._results = WindowResults(bolt, machine, tools.emitter, tools.report)
+        self._results = WindowResults(bolt, machine, tools.emitter, tools.lost)
         self._windows = OpenWindows(bolt, machine, self._results, time.clock, machine.early)
         self.driver = EventTimeDriver(time, self._windows)
         self._by_count = bolt.by_count

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from ...runtime import Clock
+    from ...state import Captured
     from ...topology import StateDeclaration, StateValue, TaskSpec
     from .agent import SnapshotAgent
 
@@ -52,8 +53,16 @@ class Tables(Protocol):
         """About how many keys have changed since the last snapshot that counts, and how many there are."""
         ...
 
-    def capture(self, number: int, since: int | None) -> Capture:
+    def capture(self, number: int, since: int | None) -> Captured:
         """Everything (`since` None), or what has changed since that snapshot."""
+        ...
+
+    def committed(self, number: int) -> None:
+        """The snapshot counts."""
+        ...
+
+    def check_first_rows(self) -> None:
+        """UnsavableError if some of it cannot be saved."""
         ...
 
 
@@ -104,6 +113,8 @@ class TaskSaver:
         """UnsavableError if the state cannot be saved."""
         if isinstance(self.state, State):
             check_savable(self.state, self._task.component, self._task.task_id)
+        if self.tables is not None:
+            self.tables.check_first_rows()
 
     def freeze(self, number: int, own: Mapping[str, Any], handle: Any) -> None:
         """Capture what the task has now, and begin to write it. `own`: small values of the task; `handle`: of a sink.
@@ -135,6 +146,8 @@ class TaskSaver:
         if pending is not None and pending.number == number and pending.saved is not None:
             self._chain.committed(pending.saved.blobs, full=pending.saved.full)
             self._committed, self._pending = number, None
+            if self.tables is not None:
+                self.tables.committed(number)
 
     def abort(self, number: int) -> bool:
         """The snapshot has failed. Was it frozen?"""
@@ -152,14 +165,14 @@ class TaskSaver:
         if self._pending is not None and self._pending.work is not None:
             self._pending.work.cancel()
 
-    def _captures(self, number: int) -> list[Capture]:
+    def _captures(self, number: int) -> list[Captured]:
         state, tables = self.state, self.tables
         touched, keys = (0, 0) if tables is None else tables.counts()
         by_key = state if isinstance(state, State) else None
         if by_key is not None:
             touched, keys = touched + len(by_key.touched_keys), keys + len(by_key)
         full = self._chain.next_is_full(touched, keys) or (by_key is not None and by_key.everything)
-        captures: list[Capture] = []
+        captures: list[Captured] = []
         if by_key is not None:
             if self._mirror is not None:
                 self._mirror.check(by_key)
@@ -191,7 +204,7 @@ class _Pending:
 
     __slots__ = ("captures", "number", "saved", "work")
 
-    def __init__(self, number: int, captures: list[Capture]) -> None:
+    def __init__(self, number: int, captures: list[Captured]) -> None:
         self.number = number
         self.captures = captures
         self.saved: SavedTask | None = None

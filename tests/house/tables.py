@@ -36,6 +36,7 @@ MACHINES: Final = (
     "state/aligner.py",
     "state/coordinator.py",
     "state/blobs.py",
+    "state/chunks.py",
     "state/deltas.py",
     "state/errors.py",
     "state/governor.py",

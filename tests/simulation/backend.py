@@ -11,6 +11,7 @@ from aiostorm import Topology
 from aiostorm.cluster import WorkerOptions, work
 from aiostorm.cluster.worker.importing import import_target
 from aiostorm.runtime.processes import ChildLine, Spawner
+from aiostorm.testing.simulation.disk import SimStore
 from aiostorm.testing.simulation.process import Process
 from aiostorm.testing.simulation.spawner import SimSpawner
 from aiostorm.transport import Network, Node
@@ -57,7 +58,14 @@ class WorldBackend:
         leave = asyncio.Event()
         process.current.on_terminate = leave.set
         options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,), any_code=self.any_code)
-        return await work(options, process.network, leave, importer=self.importer, rng=process.rng)
+        return await work(
+            options,
+            process.network,
+            leave,
+            importer=self.importer,
+            open_store=lambda place: shared_store(process, place),
+            rng=process.rng,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,3 +74,10 @@ class WorldBackend:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         return None
+
+
+def shared_store(process: Process, place: str) -> SimStore:
+    """The store of a place that all processes reach, for one of them."""
+    store = SimStore(process.current, process.world.disk(place))
+    process.current.at_death.append(store.process_died)
+    return store

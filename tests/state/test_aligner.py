@@ -178,45 +178,6 @@ def test_a_repeated_barrier_is_ignored() -> None:
     assert made.barrier(2, 1, 0) is None
 
 
-def test_an_ended_source_counts_as_aligned() -> None:
-    made = aligner(1, 2, rows=4)
-    assert made.ended(1, 4) is None
-    assert made.barrier(2, 1, 4) == Aligned(1)
-    assert made.barrier(2, 2, 4) == Aligned(2)
-
-
-def test_the_end_of_the_last_missing_source_aligns() -> None:
-    made = aligner(1, 2, rows=4)
-    assert made.barrier(2, 1, 4) is None
-    assert made.ended(1, 4) == Aligned(1)
-
-
-def test_a_source_that_ended_after_its_barrier_does_not_align_for_others() -> None:
-    made = aligner(1, 2)
-    assert made.barrier(1, 1, 0) is None
-    assert made.ended(1, 0) is None
-    assert made.barrier(2, 1, 0) == Aligned(1)
-
-
-def test_the_lost_rows_of_an_ended_source_are_reported_with_every_number() -> None:
-    made = aligner(1, 2, rows=4)
-    assert made.ended(1, 6) is None
-    for number in (1, 2):
-        assert made.barrier(2, number, 4) == Lost(number, source=1, sent=6, received=4)
-
-
-def test_if_all_sources_have_ended_the_trigger_aligns() -> None:
-    made = aligner(1, 2, rows=4)
-    made.ended(1, 4)
-    assert made.trigger(1) is None, "source 2 will send its barrier"
-    made.ended(2, 4)
-    assert made.trigger(1) == Aligned(1)
-    assert made.trigger(1) is None
-    made.abort(2)
-    assert made.trigger(2) is None
-    assert made.trigger(3) == Aligned(3)
-
-
 def test_a_row_of_a_task_that_is_no_source_is_an_error() -> None:
     made = aligner(1)
     with pytest.raises(KeyError):

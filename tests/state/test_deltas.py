@@ -28,6 +28,7 @@ from aiostorm.state import (
     unpack_chunks,
 )
 from aiostorm.state import deltas as module
+from aiostorm.state.chunks import CHUNK_BYTES
 from aiostorm.transport import register_record
 
 
@@ -227,7 +228,7 @@ def test_slices_take_two_milliseconds() -> None:
 def test_large_values_make_small_chunks() -> None:
     state = State({number: bytes(1_000_000) for number in range(20)})
     chunks = packed(Capture(state, "count", 1, full=True))
-    assert max(len(chunk.data) for chunk in chunks) <= module.CHUNK_BYTES
+    assert max(len(chunk.data) for chunk in chunks) <= CHUNK_BYTES
     assert restored(chunks) == state
 
 

@@ -45,8 +45,10 @@ from aiostorm.windows import (
     WindowStateError,
 )
 from aiostorm.windows.building import early_windows
-from aiostorm.windows.dumps import Changes, Dump, apply_delta
+from aiostorm.windows.changes import Changes
+from aiostorm.windows.dumps import apply_delta
 from aiostorm.windows.firing import Firing
+from aiostorm.windows.frozen import Dump
 from aiostorm.windows.rows import ReadRows
 from aiostorm.windows.two_stacks import TwoStacks
 
@@ -212,8 +214,10 @@ def early_results(restarted: Restarted, most: int) -> list[Any]:
     return results + [shown(one) for one in due]
 
 
-def assert_same(make: Callable[[], Any], steps: list[Step], rng: random.Random) -> None:
-    plain, restarted = make(), Restarted(make, rng, rng.choice((0.1, 0.5, 1)))
+def assert_same(
+    make: Callable[[], Any], steps: list[Step], rng: random.Random, kind: type[Restarted] = Restarted
+) -> None:
+    plain, restarted = make(), kind(make, rng, rng.choice((0.1, 0.5, 1)))
     undisturbed = Restarted(lambda: plain, rng, 0)
     released: list[Any] = []
     for number, step in enumerate(steps):

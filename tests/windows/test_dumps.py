@@ -33,7 +33,8 @@ from aiostorm.windows import (
     check_packable,
 )
 from aiostorm.windows.building import early_windows
-from aiostorm.windows.dumps import Dump, apply_delta
+from aiostorm.windows.dumps import apply_delta
+from aiostorm.windows.frozen import Dump
 
 from .test_dump_load import Box, Boxed, copied, done
 

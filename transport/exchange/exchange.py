@@ -6,7 +6,8 @@
 
 1. A worker's tasks start and end with its exchange. Two exchanges send to each other once each has received the other's
    CREDIT in these incarnations: so nothing is sent to a worker that is not prepared. The first CREDIT requests the
-   other.
+   other. A CREDIT names the *build* of the tasks: one of another build is ignored. So tasks of different builds never
+   receive anything of each other, even if a process that was given up still lives.
 2. Segments need credit (remote_mailbox.py, receive_buffer.py). Messages for control lanes do not: the number of pending
    messages bounds them, and they go before all data (link/send_queue.py), as many in one payload as wait.
 3. When a worker dies, what was under way to it and from it is lost. What waits here is kept for its next incarnation.
@@ -63,7 +64,8 @@ class PeerRouter(Protocol):
 class Exchange:
     """The exchange of one worker. `mailboxes`, `capacities`: of its tasks; `remote`: tasks of other workers; all by id.
 
-    `origin_of(task, stream)` returns the origin of what a remote task emits, or raises ProtocolError.
+    `origin_of(task, stream)` returns the origin of what a remote task emits, or raises ProtocolError. `build`: a number
+    that all exchanges of the tasks that belong together have.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Exchange:
         origin_of: Callable[[int, str], Origin],
         codecs: Iterable[MessageCodec],
         on_lost: Callable[[str], None],
+        build: int = 0,
     ) -> None:
         self.worker = worker
         self.begun = False
@@ -95,6 +98,7 @@ class Exchange:
                 router.incarnation(peer),
                 codecs=self._codecs,
                 on_lost=partial(on_lost, peer),
+                build=build,
             )
             for peer in peers
         }
@@ -179,11 +183,11 @@ class Exchange:
     # -- incoming ----------------------------------------------------------------------------------------------------
 
     def _segments(self, peer: str, target: int, body: memoryview) -> None:
+        if self.closed:
+            return
         peer_channel = self._peer_channels.get(peer)
         receive_buffer = None if peer_channel is None else peer_channel.receive_buffers.get(target)
         if peer_channel is None or receive_buffer is None:
-            if self.closed:
-                return
             raise ProtocolError(f"{peer} sends segments to task {target}, which is not a task of {self.worker}")
         receive_buffer.add(unpack_segments(body, self._origin_of))
 
@@ -193,6 +197,8 @@ class Exchange:
             peer_channel.on_credit(unpack_value(body))
 
     def _messages(self, peer: str, target: int, body: memoryview) -> None:
+        if self.closed:
+            return
         peer_channel = self._peer_channels.get(peer)
         if peer_channel is None:
             raise ProtocolError(f"{peer} has no tasks that send to {self.worker}")

@@ -61,7 +61,7 @@ class Phase(enum.Enum):
 
 
 class PeerChannel:
-    """The traffic with one peer. `incarnation`: 0 if none has connected yet.
+    """The traffic with one peer. `incarnation`: 0 if none has connected yet. `build`: see Exchange.
 
     `on_lost` is called once for each incarnation of the peer that ended.
     """
@@ -74,8 +74,10 @@ class PeerChannel:
         *,
         codecs: MessageCodecs,
         on_lost: Callable[[], None],
+        build: int = 0,
     ) -> None:
         self.peer = peer
+        self.build = build
         self.incarnation = incarnation
         self.phase = Phase.WAITING
         self.sent = 0
@@ -147,16 +149,21 @@ class PeerChannel:
             self.send_queue.schedule(self._credits)
 
     def on_credit(self, numbers: Received) -> None:
-        """A CREDIT: 1 if it requests ours, then task, limit, nanoseconds a row, wanted, in a long call of each."""
+        """A CREDIT: 1 if it requests ours, plus twice the build; then five numbers for each task.
+
+        They are task, limit, nanoseconds a row, wanted tuples, and whether it is in a long call.
+        """
         if (
             not isinstance(numbers, tuple)
             or len(numbers) % 5 != 1
             or any(type(number) is not int for number in numbers)
         ):
-            raise ProtocolError("a CREDIT is an array of integers: 0 or 1, then five for each task")
-        if self.phase in (Phase.ENDED, Phase.LOST):
-            return  # a late message of a process that has died
-        requests, *rest = numbers
+            raise ProtocolError(
+                "a CREDIT is an array of integers: 0 or 1 plus twice the build, then five for each task"
+            )
+        head, *rest = numbers
+        if self.phase in (Phase.ENDED, Phase.LOST) or head >> 1 != self.build:
+            return  # a late message of a process that has died, or of tasks that do not belong to those here
         for task_id, limit, row_ns, wanted, in_long_call in zip(*(rest[at::5] for at in range(5)), strict=True):
             inbox = self.inboxes.get(task_id)
             if inbox is None:
@@ -171,7 +178,7 @@ class PeerChannel:
         self.phase = Phase.OPEN
         if self.messages.waiting:
             self.send_queue.schedule(self.messages)
-        if requests:
+        if head & 1:
             self.announce_all()
 
     def accepted(self, task_id: int, worth_sending: bool) -> None:
@@ -250,7 +257,7 @@ class _Credits:
         """A CREDIT, if there is one to send."""
         if not self.due and not self.must:
             return None, False
-        numbers: list[int] = [int(self._channel.phase is not Phase.OPEN)]
+        numbers: list[int] = [2 * self._channel.build + (self._channel.phase is not Phase.OPEN)]
         for task_id in self.due:
             buffer = self._channel.receive_buffers[task_id]
             numbers += task_id, buffer.next_limit(), _row_ns(buffer.row_s), buffer.wanted, int(buffer.in_long_call)

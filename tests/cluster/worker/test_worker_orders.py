@@ -14,7 +14,9 @@ from aiostorm.cluster import TargetError
 from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, ImportTopology, TaskGaveUp
 from aiostorm.cluster.targets import import_topology, is_named
 from aiostorm.cluster.worker.importing import TopologyImporter, shape_of
+from aiostorm.cluster.worker.peer_links import PeerLinks
 from aiostorm.cluster.worker.service import WorkerService
+from aiostorm.cluster.worker.snapshots import WorkerSnapshots
 from aiostorm.runtime import AiostormError
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -40,8 +42,8 @@ class NoPost:
 @contextlib.asynccontextmanager
 async def service(*targets: str) -> AsyncIterator[WorkerService]:
     async with ActorSystem("w") as system:
-        importer = TopologyImporter("w", targets)
-        yield WorkerService(system, NoPost(), "", importer, lambda message: None)  # type: ignore[arg-type]
+        importer, snapshots = TopologyImporter("w", targets), WorkerSnapshots(system, print)
+        yield WorkerService(system, PeerLinks(NoPost(), ""), importer, snapshots, print)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("service", [SETUP, CONTROL])

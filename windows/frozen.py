@@ -1,0 +1,192 @@
+"""Frozen: what windows contained at one moment, read in parts while they go on.
+
+    machine ─ freeze ─► Frozen ─┬─ dump: all at once
+                                ╰─ watch ─► take(rows) ─► take(rows) ─► …
+                                      ▲ keep(table, keys): they are going to change, so they are read now
+
+1. `freeze` copies no states. After `watch`, what is going to change is read before it does (changes.py), and is copied.
+   Before `watch`, and for a dump: read everything before the machine gets another row.
+2. Rows come in the order of the tables and of their keys, whatever was read early.
+3. What fails while it is read early fails the reading, and not the row that is added then.
+4. A table that the machine has dropped stays as it was: it is only referred to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .changes import Changed, Changes, TableName
+    from .values import RowKey, Value
+
+Column = dict["RowKey", "Value"]
+Columns = list[Column]
+Dump = dict[str, "Value"]
+States = tuple["Value", ...]
+"""The values of a key in all columns of a table."""
+
+
+Copied = Callable[["TableName", "RowKey", States], States]
+"""Makes a copy of the values of a key in a table."""
+
+
+class Table(NamedTuple):
+    """A table of a machine. `keys`: as they are now. `read` those of these keys that it has, in their order; or all."""
+
+    keys: Collection[RowKey]
+    read: Callable[[Iterable[RowKey] | None], Columns]
+
+
+class TableRows(NamedTuple):
+    """Rows of a table."""
+
+    table: TableName
+    keys: Sequence[RowKey]
+    rows: list[States]
+
+
+class _Left(NamedTuple):
+    """What is still to be read of a table. `only`: of a delta, its changed keys."""
+
+    keys: Sequence[RowKey]
+    only: Collection[RowKey] | None
+    read: Callable[[Iterable[RowKey] | None], Columns]
+
+
+class Frozen:
+    """The content of windows when they were frozen. `head`, `removed` and `dropped` are those of a dump (dumps.py).
+
+    `size`: how many rows the tables have; a row is the values of one key in one table.
+    """
+
+    def __init__(
+        self,
+        head: dict[str, Value],
+        tables: Mapping[TableName, Table],
+        changed: Changed | None,
+        changes: Changes | None,
+    ) -> None:
+        self.head = head
+        self.size = sum(len(table.keys) for table in tables.values())
+        self.removed: dict[TableName, list[RowKey]] = {}
+        self.dropped: list[TableName] = [] if changed is None else list(changed.dropped)
+        self._tables = tables
+        self._full = changed is None
+        self._left: dict[TableName, _Left] = {}
+        self._kept: dict[TableName, dict[RowKey, States]] = {}
+        self._copied: Copied = _same
+        self._failed: Exception | None = None
+        self._changes = [] if changes is None else [changes]
+        if changed is not None:
+            self._find(changed)
+
+    @property
+    def rows(self) -> int:
+        """How many rows `take` gives, and keys that were removed."""
+        return sum(map(len, self.removed.values())) + sum(len(left.keys) for left in self._left.values())
+
+    def dump(self) -> Dump:
+        """All at once; the values are those of the machine."""
+        if self._full:
+            return {"head": self.head, "tables": {name: table.read(None) for name, table in self._tables.items()}}
+        tables = {name: left.read(left.keys) for name, left in self._left.items()}
+        return {"head": self.head, "tables": tables, "removed": self.removed, "dropped": self.dropped}
+
+    def with_inner(self, inner: Frozen) -> None:
+        """Add the content of the machine inside of this one, which was frozen at the same time."""
+        self.head["machine"] = inner.head
+        self.size += inner.size
+        self.removed.update(inner.removed)
+        self.dropped.extend(inner.dropped)
+        self._tables = {**self._tables, **inner._tables}
+        self._left.update(inner._left)
+        self._changes += inner._changes
+
+    def watch(self, copied: Copied) -> None:
+        """From now on the machine may change. `copied` makes a copy of values that are going to change."""
+        if any(changes.watcher is not None for changes in self._changes):
+            raise ValueError("what these windows contained before is still being read")
+        if self._full:
+            self._left = {
+                name: _Left(list(table.keys), None, table.read) for name, table in self._tables.items() if table.keys
+            }
+        self._copied = copied
+        for changes in self._changes:
+            changes.watcher = self
+
+    def take(self, most: int) -> list[TableRows]:
+        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised."""
+        if self._failed is not None:
+            raise self._failed
+        parts: list[TableRows] = []
+        while most > 0 and self._left:
+            name, left = next(iter(self._left.items()))
+            some = left.keys[:most]
+            parts.append(TableRows(name, some, self._rows(name, some, left)))
+            most -= len(some)
+            if len(some) == len(left.keys):
+                del self._left[name]
+                self._kept.pop(name, None)
+            else:
+                self._left[name] = left._replace(keys=left.keys[len(some) :])
+        return parts
+
+    def sample(self, most: int) -> list[TableRows]:
+        """Some rows, instead of all: before the machine changes."""
+        found: list[TableRows] = []
+        for name, table in self._tables.items():
+            keys = list(islice(table.keys, most))
+            if keys:
+                found.append(TableRows(name, keys, _in_rows(table.read(keys))))
+                most -= len(keys)
+        return found
+
+    def keep(self, table: TableName, keys: Collection[RowKey]) -> None:
+        left = self._left.get(table)
+        if left is None:
+            return
+        kept = self._kept.setdefault(table, {})
+        wanted = [key for key in keys if key not in kept and (left.only is None or key in left.only)]
+        try:
+            columns: Columns = left.read(wanted) if wanted else [{}]
+            for key in columns[0]:
+                kept[key] = self._copied(table, key, tuple(column[key] for column in columns))
+        except Exception as error:
+            self.end()
+            self._failed = error
+
+    def end(self) -> None:
+        """Nothing more is read."""
+        for changes in self._changes:
+            if changes.watcher is self:
+                changes.watcher = None
+        self._left, self._kept, self._tables = {}, {}, {}
+
+    def _find(self, changed: Changed) -> None:
+        for name, table in self._tables.items():
+            touched = changed.touched.get(name)
+            if not touched:
+                continue
+            present = [key for key in touched if key in table.keys]
+            if len(present) < len(touched):
+                known = set(present)
+                self.removed[name] = [key for key in touched if key not in known]
+            if present:
+                self._left[name] = _Left(present, touched, table.read)
+
+    def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> list[States]:
+        kept = self._kept.get(name)
+        if not kept or kept.keys().isdisjoint(keys):
+            return _in_rows(left.read(keys))
+        fresh = iter(_in_rows(left.read([key for key in keys if key not in kept])))
+        return [kept[key] if key in kept else next(fresh) for key in keys]
+
+
+def _same(_: TableName, __: RowKey, states: States) -> States:
+    return states
+
+
+def _in_rows(columns: Columns) -> list[States]:
+    return list(zip(*(column.values() for column in columns), strict=True))
