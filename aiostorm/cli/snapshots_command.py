@@ -15,10 +15,10 @@ from .options import debug_option, json_option
 @json_option
 @debug_option
 def snapshots(place: str, as_json: bool, debug: bool) -> None:
-    """List the snapshots in DIR, a folder or a URL: what a topology with exactly-once continues from.
+    """List the snapshots of a topology.
 
-    DIR is the value of topology.state.dir (--state), or .aiostorm/state/NAME. Each snapshot is read and checked; a
-    damaged one is named with the reason. Nothing is changed, and the topology may be running.
+    DIR is their folder or URL: the value of topology.state.dir (--state), or .aiostorm/state/NAME. Each snapshot is
+    read and checked; a damaged one is named with the reason. Nothing is changed, and the topology may be running.
 
     \b
       aiostorm snapshots .aiostorm/state/orders

@@ -54,3 +54,4 @@ SAMPLES: dict[type[Any], Any] = {
     Clear: Clear(),
 }
 ARGUMENTS: dict[str, tuple[Any, ...]] = {"Init": (1, [(2, 3)]), "Acks": ([(2, 3)],), "Verdicts": ((),)}
+ARGUMENTS["Aligned"] = (1, 2)

@@ -101,8 +101,8 @@ async def test_what_is_removed_meanwhile_is_left_out() -> None:
 
     def during(name: str) -> None:
         if name == "m-2":  # the owner removes garbage
-            for gone in [each for each in store.blobs if each.startswith(("m-2", "m-3", "t2-2-", "t3-3-"))]:
-                del store.blobs[gone]
+            for removed in [each for each in store.blobs if each.startswith(("m-2", "m-3", "t2-2-", "t3-3-"))]:
+                del store.blobs[removed]
 
     store.during = during  # type: ignore[method-assign]
     found = await list_snapshots(store)
