@@ -97,9 +97,12 @@ class BoltSnapshots:
 
     # -- rows and barriers ---------------------------------------------------------------------------------------------
 
-    def received(self, segment: Segment) -> None:
-        """A segment is going to be executed."""
-        self.aligner.received[segment.origin.task] += len(segment.items)
+    def before_rows(self, segment: Segment, start: int, stop: int) -> None:
+        """Rows [start, stop) are going to be executed."""
+        if not start:
+            self.aligner.received[segment.origin.task] += len(segment.items)
+        if self.toucher is not None:
+            self.toucher.touch_rows(segment, start, stop)
 
     async def on_barrier(self, segment: Segment) -> None:
         """A barrier has come, after all rows that its source has sent before it."""
