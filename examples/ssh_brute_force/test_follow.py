@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from detector import summary
 from follow import topology
 from sample_log import sample
 
@@ -24,7 +25,7 @@ async def follow(log: Path, folder: Path, killed_after_s: float | None = None) -
             await asyncio.sleep(killed_after_s)  # a snapshot is taken every second
             await running.kill(0)
             return None
-        return await running.results()
+        return summary(await running.results())
 
 
 def attacks(folder: Path) -> list[tuple[str, int]]:
