@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ class PeerLinks:
         self._listens_at = ""
         self._peers: list[str] = []
         self._restarted: dict[str, str] = {}  # peer → the address of its newest process
-        self._handlers: dict[PayloadKind, Handler] = {}
         self._on_peer: Callable[[str, PeerStarted], None] | None = None
 
     @property
@@ -75,9 +73,7 @@ class PeerLinks:
         return self._node.send_queue(peer)
 
     def handle(self, kind: PayloadKind, handler: Handler) -> None:
-        if kind not in self._handlers:
-            self._node.handle(kind, partial(self._received, kind))
-        self._handlers[kind] = handler
+        self._node.handle(kind, handler, replace=True)
 
     def incarnation(self, peer: str) -> int:
         return self._node.incarnation(peer)
@@ -86,9 +82,6 @@ class PeerLinks:
         if self._on_peer is None:
             self._node.on_peer(self._peer_started)
         self._on_peer = listener
-
-    def _received(self, kind: PayloadKind, peer: str, target: int, body: memoryview) -> None:
-        self._handlers[kind](peer, target, body)
 
     def _peer_started(self, peer: str, started: PeerStarted) -> None:
         if self._on_peer is not None:
