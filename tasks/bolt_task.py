@@ -105,6 +105,7 @@ class BoltTask(TaskActor):
             self.execution.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
             self.time.pass_through(component, tools)
         if snapshots is not None and is_first:
+            snapshots.restore_time(self.time)
             await snapshots.restore_sink()
         self.limits.use_batches(batches=self.execution.batches is not None)
         self.begin_ticks()

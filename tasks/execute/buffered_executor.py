@@ -3,7 +3,8 @@
     run: segment ─► machine (tuples) … advance ─► windows ─► fire: execute(window) ─► released: acked, or failed
 
 1. A tuple is open until its last window has fired; it fails if one of its windows raised. A late one is acked at once.
-2. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
+2. With exactly once, tuples are saved with the snapshots, and a restored tuple is neither acked nor failed.
+3. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..emit.collectors import BoltTaskCollector
     from ..event_time.driver import TimeTools
     from .base import Tools
+    from .kept_tuples import KeptTuples
 
 
 class BufferedExecutor(Executor):
@@ -38,8 +40,10 @@ class BufferedExecutor(Executor):
         tools: Tools,
         collector: BoltTaskCollector,
         time: TimeTools,
+        kept: KeptTuples,
     ) -> None:
         machine = bolt.machine(settings)
+        machine.convert_rows(kept.pack, kept.unpack)
         self._collector = collector
         self._hooks = tools.hooks
         self._machine = machine
@@ -90,7 +94,7 @@ class WindowCalls:
     `arity`: of the rows that `execute` returns.
     """
 
-    __slots__ = ("_arity", "_bolt", "_collector", "_counters", "_machine", "_spoilt", "_suspend")
+    __slots__ = ("_arity", "_bolt", "_collector", "_counters", "_lost", "_machine", "_spoilt", "_suspend")
 
     keeps_rows = True
 
@@ -106,6 +110,7 @@ class WindowCalls:
         self._bolt = bolt
         self._collector = collector
         self._counters = tools.emitter.counters
+        self._lost = tools.lost
         self._machine = machine
         self._suspend = tools.suspend
         self._spoilt: dict[int, BaseException] = {}  # id of a tuple → the error of one of its windows
@@ -136,7 +141,7 @@ class WindowCalls:
         except USER_ERRORS as raised:
             error = user_error(raised)
             error.add_note(f"in window {window.window} of key {window.key!r:.100}")
-            self._collector.report_error(error)
+            self._lost(error)
             for tup in window.rows:
                 self._spoilt[id(tup)] = error
 

@@ -3,13 +3,16 @@
 messages.py  what is sent to a task, and between tasks
 agent.py     what tasks need of their process
 saved.py     what is saved of a task
+window_capture.py, window_loading.py   its windows
 """
 
 from .agent import SnapshotAgent
 from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
 from .saved import RestoredTask
+from .window_loading import LOADERS
 
 __all__ = [
+    "LOADERS",
     "SNAPSHOT_MESSAGES",
     "AbortSnapshot",
     "Aligned",
