@@ -43,7 +43,7 @@ class Acks:
     def __init__(
         self,
         items: list[tuple[int, int]],
-        failures: list[tuple[int, int, Failure | None]] | None = None,
+        failures: list[tuple[int, int, Failure]] | None = None,
         resets: list[int] | None = None,
         detached: list[tuple[int, int, int, int]] | None = None,
     ) -> None:

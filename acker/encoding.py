@@ -5,7 +5,8 @@
     FORGET    [task, 7, owner]
     VERDICTS  [task, 3, [kind, root, index, what, left] …]
 
-    a failure: [root, index, what]     what: [reason, component, task, error] or none     left: indices, 8 bytes each
+    a failure: [root, index, what]     what: [reason, component, task, error]     left: indices, 8 bytes each
+    what of a verdict: of an ACK [index, what] for each failed message, or none; of EXPIRED and RESET none
 
 1. Ids are sent as 8 bytes each, little-endian: in msgpack, a 64-bit number takes 9 bytes, and more time.
 2. Received messages are checked before they reach a ledger: ProtocolError. An XOR may be any 64-bit number; a root is
@@ -117,11 +118,11 @@ def _split(message: object) -> Sequence[object]:
 
 def _split_acks(
     items: Sequence[tuple[int, int]],
-    failures: Sequence[tuple[int, int, Failure | None]],
+    failures: Sequence[tuple[int, int, Failure]],
     detached: Sequence[tuple[int, int, int, int]],
 ) -> Iterator[Acks]:
     # A ledger takes the first failure of a message, and the others would make the part of this root too large.
-    failed: dict[int, dict[int, tuple[int, int, Failure | None]]] = {}
+    failed: dict[int, dict[int, tuple[int, int, Failure]]] = {}
     for failure in failures:
         failed.setdefault(failure[0], {}).setdefault(failure[1], failure)
     parted: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -129,7 +130,7 @@ def _split_acks(
         parted.setdefault(row[0], []).append(row)
     xors = dict(items)
     xor_pairs: list[tuple[int, int]] = []
-    named: list[tuple[int, int, Failure | None]] = []
+    named: list[tuple[int, int, Failure]] = []
     left: list[tuple[int, int, int, int]] = []
     for root in dict.fromkeys([*failed, *parted, *xors]):
         mine, away = list(failed.get(root, {}).values()), parted.get(root, [])
@@ -171,10 +172,10 @@ def _weight(verdict: Verdict) -> int:
     return (failures or 1) + len(verdict.left) // 4
 
 
-def _cut(failure: Failure | None, count: int) -> Failure | None:
+def _cut(failure: Failure, count: int) -> Failure:
     """Shorten the text so that `count` (or at least MAX_FAILURES) texts of this length fit."""
     most = max(MIN_TEXT, TEXT_BYTES // (4 * max(count, MAX_FAILURES)))  # UTF-8: up to 4 bytes a character
-    if failure is None or failure.error is None or len(failure.error) <= most:
+    if failure.error is None or len(failure.error) <= most:
         return failure
     return replace(failure, error=f"{failure.error[: most - 2]} …")
 
@@ -224,16 +225,12 @@ def _index(index: object) -> int:
     return index
 
 
-def _failure(failure: Failure | None) -> _Encoded | None:
-    if failure is None:
-        return None
+def _failure(failure: Failure) -> _Encoded:
     return failure.reason, failure.component, failure.task, failure.error
 
 
-def _unfailure(what: Received) -> Failure | None:
+def _unfailure(what: Received) -> Failure:
     match what:
-        case None:
-            return None
         case (
             "failed" | "timeout" as reason,
             str() | None as component,
@@ -245,7 +242,7 @@ def _unfailure(what: Received) -> Failure | None:
             raise ProtocolError(f"not a failure: {what!r:.100}")
 
 
-def _failed(found: Received) -> tuple[int, int, Failure | None]:
+def _failed(found: Received) -> tuple[int, int, Failure]:
     match found:
         case (root, index, what):
             return _root(root), _index(index), _unfailure(what)
@@ -259,7 +256,7 @@ def _verdict(verdict: Verdict) -> tuple[int, int, int, object, bytes]:
     if isinstance(given, dict):
         what = tuple((index, _failure(failure)) for index, failure in given.items())
     else:
-        what = _failure(given)
+        what = None if given is None else _failure(given)
     left = pack_numbers(verdict.left) if verdict.left else b""
     return _NUMBER_OF[verdict.kind], verdict.root, verdict.index, what, left
 
@@ -273,8 +270,10 @@ def _unverdict(found: Received) -> Verdict:
             return Verdict(VerdictKind.ACK, _root(root), failure=named, left=tuple(map(_index, unpack_numbers(left))))
         case (0, root, int(index), None, b"") if index >= 0:
             return Verdict(VerdictKind.ACK, _root(root), _index(index))
-        case (int(kind), root, index, what, b"") if kind in (1, 2, 3):
-            return Verdict(_KINDS[kind], _root(root), _index(index), _unfailure(what))
+        case (1, root, index, what, b""):
+            return Verdict(VerdictKind.FAIL, _root(root), _index(index), _unfailure(what))
+        case (int(kind), root, index, None, b"") if kind in (2, 3):
+            return Verdict(_KINDS[kind], _root(root), _index(index))
         case _:
             raise ProtocolError(f"not a verdict: {found!r:.100}")
 

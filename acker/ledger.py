@@ -98,7 +98,7 @@ class VerdictKind(enum.Enum):
     """Not an end: the clock of the tree was restarted."""
 
 
-Failures = dict[int, Failure | None]
+Failures = dict[int, Failure]
 """Failed messages of a tree, by index."""
 Reported = Failure | Failures | None
 """What a FAIL (or an ACK: by index) says about failures."""
@@ -304,7 +304,7 @@ class Ledger:
             if not edge:
                 self.ack(((sub, 0),), now_s, out)
 
-    def fail(self, root: int, index: int, failure: Failure | None, now_s: float, out: Decided) -> None:
+    def fail(self, root: int, index: int, failure: Failure, now_s: float, out: Decided) -> None:
         """A tuple of message `index` of the tree failed. (Its edge is completed by `ack`, like any other.)"""
         row = self._rows.get(root)
         if isinstance(row, _SubRow):
@@ -379,7 +379,7 @@ class Ledger:
         if not messages.open:
             del self._complete[messages.root]
 
-    def _fail_message(self, messages: _Messages, index: int, failure: Failure | None, out: Decided) -> None:
+    def _fail_message(self, messages: _Messages, index: int, failure: Failure, out: Decided) -> None:
         if index not in messages.failures:
             messages.failures[index] = failure
             if messages.owner is not None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as _pyarrow  # noqa: ICN001 - see below
+import pyarrow as _pyarrow  # noqa: ICN001 - see below  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 
 from . import keys

@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as _pyarrow  # noqa: ICN001 - see below
+import pyarrow as _pyarrow  # noqa: ICN001 - see below  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 
 from .errors import ColumnsError, EmitError

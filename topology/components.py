@@ -189,7 +189,8 @@ def _refused_exactly_once(spout: Spout) -> list[str]:
         own = getattr(type(spout), method) not in {getattr(base, method) for base in _SPOUTS}
         return own or method in vars(spout)
 
-    problems, name = [], type(spout).__name__
+    problems: list[str] = []
+    name = type(spout).__name__
     if missing := [method for method in ("snapshot", "restore") if not defines(method)]:
         problems.append(
             f"{name} defines no {' and no '.join(missing)}, so it cannot read its source again from a position, as "

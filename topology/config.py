@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
@@ -363,7 +363,8 @@ def component_config(config: Config, overrides: Mapping[str, Setting]) -> Config
     ]
     allowed = {key: value for key, value in overrides.items() if fields.get(key, "debug") in PER_COMPONENT}
     try:
-        merged = _merged([config._explicit(), Layer.of(allowed, "component")])
+        explicit = config._explicit()  # pyright: ignore[reportPrivateUsage] - Config is of this module
+        merged = _merged([explicit, Layer.of(allowed, "component")])
     except ConfigError as error:
         raise ConfigError(*problems, *error.problems) from error
     if problems:
@@ -379,8 +380,8 @@ def field_keys() -> Mapping[str, str]:
     if not _FIELD_KEYS:
         for name, info in Config.model_fields.items():
             extra = info.json_schema_extra
-            keys = extra["keys"] if isinstance(extra, dict) else []
-            _FIELD_KEYS.update(dict.fromkeys([name, *(str(key) for key in keys)], name))  # type: ignore[union-attr]
+            keys = cast("list[str]", extra["keys"]) if isinstance(extra, dict) else []
+            _FIELD_KEYS.update(dict.fromkeys([name, *keys], name))
     return _FIELD_KEYS
 
 

@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..runtime import Given
 from .config_keys import IGNORED_KEYS, is_ignored, nearest, plain
+from .values import Setting
 
 if TYPE_CHECKING:
     from yaml import Mark, Node
 
-    from .values import Setting, SettingKey, Unchecked
+    from .values import SettingKey, Unchecked
 
 ENV_PREFIX = "AIOSTORM_"
 
@@ -32,10 +33,10 @@ ENV_PREFIX = "AIOSTORM_"
 class Layer:
     """Keys and their values as given, with the source and (in a file) the line; and what could not be read."""
 
-    values: dict[str, Setting] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    values: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    problems: list[str] = field(default_factory=list[str])
 
     @classmethod
     def of(cls, values: Mapping[str, Setting], source: str) -> Layer:
@@ -57,11 +58,11 @@ class Layer:
 class Resolved:
     """All layers combined: values by field, extra keys, and for each the source and the spelling."""
 
-    values: dict[str, Setting] = field(default_factory=dict)
-    extra: dict[str, Setting] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    written: dict[str, Given] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    values: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    extra: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    written: dict[str, Given] = field(default_factory=dict[str, Given])
+    problems: list[str] = field(default_factory=list[str])
 
 
 def resolve(layers: Sequence[Layer], fields: Mapping[str, str], optional: frozenset[str]) -> Resolved:
@@ -124,7 +125,9 @@ def file_layer(path: Path) -> Layer:
         try:
             node = loader.get_single_node()
             keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-            content = loader.construct_document(node) if node is not None else {}
+            content: Unchecked = {}
+            if node is not None:
+                content = loader.construct_document(node)  # pyright: ignore[reportUnknownMemberType] - no hints
         finally:
             loader.dispose()
     except OSError as error:
@@ -139,7 +142,7 @@ def file_layer(path: Path) -> Layer:
         layer.problems.append(f"{source}: {error}")
     else:
         if isinstance(content, dict):
-            _fill(layer, source, content, keys)
+            _fill(layer, source, cast("Mapping[SettingKey, Setting]", content), keys)
         elif content is not None:
             kind = {"list": "a list", "str": "text"}.get(type(content).__name__, type(content).__name__)
             layer.problems.append(f"{source}, line 1, column 1: expected 'key: value' lines, not {kind}")
@@ -172,7 +175,8 @@ def _flat(key: SettingKey, value: Setting) -> list[tuple[SettingKey, Setting]]:
         return [(key, value)]
     if key != "topology" and not key.startswith("topology."):
         return [(key, value)]
-    return [leaf for inner, held in value.items() for leaf in _flat(f"{key}.{inner}", held)]
+    inside = cast("Mapping[SettingKey, Setting]", value)
+    return [leaf for inner, held in inside.items() for leaf in _flat(f"{key}.{inner}", held)]
 
 
 def env_layer(env: Mapping[str, str], fields: Mapping[str, str]) -> Layer:

@@ -61,7 +61,7 @@ class TopologyContext:
         self._tasks = tasks
         self._fields = fields
         self._add_hook = add_hook
-        self._resources = {} if resources is None else resources
+        self._resources: Mapping[str, ResourceValue] = {} if resources is None else resources
 
     def tasks(self, component: str) -> tuple[int, ...]:
         """The task ids of a component, ascending; for `emit_direct`."""

@@ -189,7 +189,11 @@ def bolt(
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionBolt(fields[0], None, blocking, config or {})
     declared = _outputs("bolt", fields, outputs)
-    return lambda fn: FunctionBolt(fn, declared, blocking, config or {}, arrow, state)
+
+    def made(fn: Function) -> FunctionBolt:
+        return FunctionBolt(fn, declared, blocking, config or {}, arrow, state)
+
+    return made
 
 
 @overload
@@ -222,7 +226,11 @@ def spout(
     if len(fields) == 1 and outputs is None and _is_function(fields[0]):
         return FunctionSpout(fields[0], None, tracked, blocking, config or {})
     declared = _outputs("spout", fields, outputs)
-    return lambda fn: FunctionSpout(fn, declared, tracked, blocking, config or {}, repeatable)
+
+    def made(fn: Function) -> FunctionSpout:
+        return FunctionSpout(fn, declared, tracked, blocking, config or {}, repeatable)
+
+    return made
 
 
 def _is_function(given: object) -> bool:

@@ -55,7 +55,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from .errors import UnhashableKeyError
 
@@ -186,7 +186,7 @@ def size_bytes(value: Value) -> int:
     if isinstance(value, int):
         return value.bit_length() >> 3
     if isinstance(value, tuple | frozenset):
-        return sum(map(size_bytes, value))
+        return sum(map(size_bytes, cast("Iterable[Value]", value)))
     if dataclasses.is_dataclass(value):
         return sum(size_bytes(getattr(value, field.name)) for field in dataclasses.fields(value))
     return 0
@@ -300,7 +300,7 @@ def _time(value: dt.time) -> int:
 
 
 def _enum(member: enum.Enum) -> int:
-    name: str | None = member.name  # None for some combined flags
+    name = cast("str | None", member.name)  # None for some combined flags
     name = name if name is not None else repr(member.value)
     return fold(_ENUM, [_text(type(member).__qualname__), _text(name)])
 
@@ -331,7 +331,7 @@ _HASHERS: dict[type, Callable[[Value], int]] = {
 }
 
 
-def _hasher_for(value: Value) -> Callable[[Value], int]:
+def _hasher_for(value: object) -> Callable[[Value], int]:
     """The hash function for a value whose type is not in the table."""
     kind = type(value)
     for base in kind.__mro__[1:]:
@@ -357,7 +357,7 @@ def _hasher_for(value: Value) -> Callable[[Value], int]:
     raise UnhashableKeyError(value)
 
 
-def _compares_by_fields(kind: type) -> bool:
+def _compares_by_fields(kind: type[object]) -> bool:
     """Is it a frozen dataclass with the generated `==`? The generated code comes from no file."""
     code = getattr(kind.__eq__, "__code__", None)
     frozen = bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined] # typeshed does not know it

@@ -14,11 +14,11 @@ its objects where tasks find them (depart). From: aiohttp's cleanup_ctx, ASGI li
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .config_keys import nearest
 from .errors import ResourceError
@@ -78,7 +78,7 @@ class Resource:
         """Call its function. ResourceError if the result is not a context manager."""
         made = self.make(context)
         if isinstance(made, AbstractAsyncContextManager | AbstractContextManager):
-            return made
+            return cast("Managed", made)
         if inspect.iscoroutine(made):
             made.close()
         raise ResourceError(
@@ -91,7 +91,7 @@ def given_resource(name: str, value: ResourceValue) -> Resource:
     """A resource that already exists, for tests: it is neither opened nor closed."""
 
     @contextmanager
-    def nothing_to_open() -> Iterator[ResourceValue]:
+    def nothing_to_open() -> Generator[ResourceValue]:
         yield value
 
     return Resource(name, lambda _: nothing_to_open())
@@ -150,9 +150,9 @@ def _opener(function: Unchecked) -> tuple[Callable[[WorkerContext], object] | No
     elif inspect.isgeneratorfunction(called):
         make = contextmanager(make)
     try:
-        parameters = inspect.signature(make).parameters.values()
+        parameters: Collection[inspect.Parameter] = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):  # some builtins have no signature
-        parameters = {}.values()
+        parameters = ()
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not needed:
         return lambda _: make(), ""

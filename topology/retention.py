@@ -47,7 +47,7 @@ def retention_problems(topology: Topology, config: Config | None) -> list[str]:
 
 def lossy_windows(specs: Mapping[str, ComponentSpec]) -> list[str]:
     """A problem for each spout whose acked rows could be lost with open windows when the process ends."""
-    problems = []
+    problems: list[str] = []
     for spout in specs.values():
         if not spout.time.resumes:
             continue

@@ -11,9 +11,9 @@ Storm: OutputFieldsDeclarer, GlobalStreamId, StreamInfo. Here a declaration is d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .fields import Fields
 from .names import STREAM_NAME, STREAM_RULE
@@ -60,7 +60,9 @@ def read_outputs(outputs: Unchecked) -> tuple[dict[str, StreamDecl], list[str]]:
     """The streams of an `outputs` declaration, and its mistakes (for the builder)."""
     if outputs is None:
         return {}, []
-    streams = outputs if isinstance(outputs, Mapping) else {DEFAULT_STREAM: outputs}
+    streams: Mapping[object, Unchecked] = {DEFAULT_STREAM: outputs}
+    if isinstance(outputs, Mapping):
+        streams = cast("Mapping[object, Unchecked]", outputs)
     declared: dict[str, StreamDecl] = {}
     problems: list[str] = []
     for name, given in streams.items():
@@ -82,7 +84,7 @@ def _declaration(given: Unchecked) -> StreamDecl:
     elif isinstance(given, str):
         decl = StreamDecl(Fields(given))
     elif isinstance(given, list | tuple):
-        decl = StreamDecl(Fields(*given))
+        decl = StreamDecl(Fields(*cast("Sequence[Unchecked]", given)))
     else:
         raise TypeError(f"expected Fields, a name, a list of names or direct(…), not {type(given).__name__}")
     for name in decl.fields:

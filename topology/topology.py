@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from .components import Component
 from .errors import TopologyError
+from .resources import Resource
+from .streams import StreamDecl
 from .time_flow import NO_ROLE, TimeRole
 from .tuples import DEFAULT_STREAM
 from .values import Result, Setting
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
     from .config import Config
     from .context import StateDeclaration
     from .groupings import Grouping
-    from .resources import Resource
     from .snapshot_config import Guarantee
-    from .streams import StreamDecl, StreamId
+    from .streams import StreamId
 
 Kind = Literal["spout", "bolt"]
 Summary = Callable[[dict[str, list[Result]]], Mapping[str, Result] | str]
@@ -58,12 +59,12 @@ class ComponentSpec:
     template: Component | Callable[[], Component]
     parallelism: int = 1
     inputs: tuple[Subscription, ...] = ()
-    outputs: Mapping[str, StreamDecl] = field(default_factory=dict)
-    config: Mapping[str, Setting] = field(default_factory=dict)
+    outputs: Mapping[str, StreamDecl] = field(default_factory=dict[str, StreamDecl])
+    config: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     time: TimeRole = NO_ROLE
     on_driver: bool = False
     state: StateDeclaration | None = None
-    refused: Mapping[Guarantee, tuple[str, ...]] = field(default_factory=dict)
+    refused: Mapping[Guarantee, tuple[str, ...]] = field(default_factory=dict["Guarantee", tuple[str, ...]])
 
     def create(self) -> Component:
         """A new instance for one task: a deep copy of the instance, or one made by the factory.
@@ -95,7 +96,7 @@ class Topology:
     name: str | None = None
     summary: Summary | None = None
     config: Config | None = None
-    resources: Mapping[str, Resource] = field(default_factory=dict)
+    resources: Mapping[str, Resource] = field(default_factory=dict[str, Resource])
     _consumers: Mapping[StreamId, tuple[Subscription, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

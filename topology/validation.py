@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
@@ -24,12 +24,13 @@ from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
 from .tuples import DEAD_LETTER_STREAM, DEFAULT_STREAM
+from .values import Setting
 
 if TYPE_CHECKING:
     from .config import Config
     from .fields import Fields
     from .groupings import Grouping
-    from .values import Setting, Unchecked
+    from .values import Unchecked
 
 _METHODS = {
     "spout": ("open", "next_tuple", "ack", "fail", "activate", "deactivate", "close"),
@@ -45,9 +46,9 @@ class Declaration:
     kind: Kind
     template: Unchecked
     parallelism: Unchecked
-    inputs: list[Subscription] = field(default_factory=list)
-    config: dict[str, Setting] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    inputs: list[Subscription] = field(default_factory=list[Subscription])
+    config: dict[str, Setting] = field(default_factory=dict[str, Setting])
+    problems: list[str] = field(default_factory=list[str])
 
     @property
     def label(self) -> str:
@@ -91,7 +92,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
             found += more + _check_component(declaration, component, outputs)
             own: Unchecked = component.config
             if isinstance(own, Mapping):
-                settings = {**own, **settings}
+                settings = {**cast("Mapping[str, Setting]", own), **settings}
             else:
                 found.append(f"config must be a mapping, not {own!r}")
         found += _check_config(settings, config)

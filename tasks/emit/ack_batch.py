@@ -44,7 +44,7 @@ class AckBatch:
 
     def __init__(self, ackers: Sequence[Inbox]) -> None:
         self.xors: dict[int, int] = {}
-        self.failures: list[tuple[int, int, Failure | None]] = []
+        self.failures: list[tuple[int, int, Failure]] = []
         self.resets: list[int] = []
         self.in_hand: Sequence[Segment] | None = None
         self._ackers = ackers
@@ -243,7 +243,7 @@ class _Withheld:
 
     def __init__(self) -> None:
         self.xor = 0
-        self.failures: list[tuple[int, int, Failure | None]] = []
+        self.failures: list[tuple[int, int, Failure]] = []
         self.detached: list[SubTree] = []
 
 

@@ -175,7 +175,7 @@ def test_of_the_failures_of_a_message_the_first_is_sent() -> None:
 def test_a_text_that_fits_is_not_cut() -> None:
     fits, long = Failure("failed", "bolt", 7, "x" * 512), Failure("failed", "bolt", 7, "x" * 513)
     unknown = Failure("timeout")
-    given = [(1, 0, fits), (1, 1, long), (1, 2, unknown), (1, 3, None), *((1, index, SHORT) for index in range(4, 70))]
+    given = [(1, 0, fits), (1, 1, long), (1, 2, unknown), *((1, index, SHORT) for index in range(3, 70))]
     [part] = sent(Acks([(1, 2)], given), 1)
     found = [what for _, _, what in part.failures]
     assert found[0] == fits
@@ -214,13 +214,14 @@ def test_four_messages_that_are_left_count_as_a_root(left: int, sizes: list[int]
 
 PAIR = pack_pairs([(1, 0)])
 WHAT = ("failed", "bolt", 7, "no")
+TIMEOUT = ("timeout", None, None, None)
 GOOD = [
     (3, 1, 5, PAIR),
     (3, 2, PAIR, (), (), b""),
-    (3, 2, PAIR, ((1, -1, None), (2**64 - 1, 2**31 - 1, WHAT)), (1, 2**64 - 1), pack_numbers((1, 2**31 - 1, 2, 3))),
-    (3, 2, PAIR, ((1, 0, ("timeout", None, None, None)),), (), b""),
+    (3, 2, PAIR, ((1, -1, WHAT), (2**64 - 1, 2**31 - 1, WHAT)), (1, 2**64 - 1), pack_numbers((1, 2**31 - 1, 2, 3))),
+    (3, 2, PAIR, ((1, 0, TIMEOUT),), (), b""),
     (3, 3, ()),
-    (3, 3, ((0, 1, -1, None, b""), (0, 1, -1, ((0, None), (1, WHAT)), pack_numbers((0, 5))), (0, 1, 0, None, b""))),
+    (3, 3, ((0, 1, -1, None, b""), (0, 1, -1, ((0, TIMEOUT), (1, WHAT)), pack_numbers((0, 5))), (0, 1, 0, None, b""))),
     (3, 3, ((1, 1, 0, WHAT, b""), (2, 1, -1, None, b""), (3, 2**64 - 1, 2**31 - 1, None, b""))),
     (3, 7, 5),
 ]
@@ -238,12 +239,13 @@ MALFORMED = [
     (3, 2, PAIR, (), None, b""),
     (3, 2, PAIR, (), (), None),
     *((3, 2, PAIR, (), (root,), b"") for root in (0, -1, 2**64, True, None, 1.0)),
-    *((3, 2, PAIR, ((root, 0, None),), (), b"") for root in (0, -1, 2**64, True, None)),
-    *((3, 2, PAIR, ((1, index, None),), (), b"") for index in (-2, 2**31, True, None)),
-    *((3, 2, PAIR, (failed,), (), b"") for failed in ((1, 0), (1, 0, None, None), 5)),
+    *((3, 2, PAIR, ((root, 0, WHAT),), (), b"") for root in (0, -1, 2**64, True, None)),
+    *((3, 2, PAIR, ((1, index, WHAT),), (), b"") for index in (-2, 2**31, True, None)),
+    *((3, 2, PAIR, (failed,), (), b"") for failed in ((1, 0), (1, 0, WHAT, None), 5)),
     *(
         (3, 2, PAIR, ((1, 0, what),), (), b"")
         for what in (
+            None,
             ("other", "bolt", 7, "no"),
             (None, "bolt", 7, "no"),
             ("failed", 5, 7, "no"),
@@ -271,16 +273,22 @@ MALFORMED = [
             (0, 1, 0, None, pack_numbers((0,))),
             (0, 1, -1, 5, b""),
             (0, 1, -1, ((0,),), b""),
-            (0, 1, -1, ((-2, None),), b""),
+            (0, 1, -1, ((-2, WHAT),), b""),
             (0, 1, -1, ((0, 5),), b""),
+            (0, 1, -1, ((0, None),), b""),
             (0, 1, -1, None, bytes(7)),
             (0, 1, -1, None, pack_numbers((2**31,))),
             (0, 1, -1, None, None),
-            (1, 0, 0, None, b""),
-            (1, 1, -2, None, b""),
+            (1, 0, 0, WHAT, b""),
+            (1, 1, -2, WHAT, b""),
             (1, 1, 0, 5, b""),
-            (1, 1, 0, None, pack_numbers((0,))),
-            (1, 1, 0, None),
+            (1, 1, 0, None, b""),
+            (1, 1, 0, WHAT, pack_numbers((0,))),
+            (1, 1, 0, WHAT),
+            *((kind, 1, 0, WHAT, b"") for kind in (2, 3)),
+            *((kind, 0, 0, None, b"") for kind in (2, 3)),
+            *((kind, 1, -2, None, b"") for kind in (2, 3)),
+            *((kind, 1, 0, None, pack_numbers((0,))) for kind in (2, 3)),
             5,
         )
     ),

@@ -166,11 +166,13 @@ def body(rng: Random) -> bytes:
 def task_messages(rng: Random) -> bytes:
     """Of a payload of messages between ackers and tasks."""
     failure = Failure("failed", "b1", 3, "boom")
+    kinds = (VerdictKind.ACK, VerdictKind.EXPIRED, VerdictKind.RESET)
     messages: list[Any] = [
         Init(3, [(long(rng), long(rng))]),
         Acks([(long(rng), long(rng))], [(long(rng), 2, failure)], [long(rng)], [(long(rng), 3, long(rng), long(rng))]),
         Forget(3),
-        Verdicts([Verdict(kind, long(rng), -1 if kind is VerdictKind.ACK else 2) for kind in VerdictKind]),
+        Verdicts([Verdict(kind, long(rng), -1 if kind is VerdictKind.ACK else 2) for kind in kinds]),
+        Verdicts([Verdict(VerdictKind.FAIL, long(rng), 2, failure)]),
         Verdicts([Verdict(VerdictKind.ACK, long(rng), left=(1, 5)), Verdict(VerdictKind.ACK, long(rng), 3)]),
     ]
     packed = [ACKER_MESSAGES.pack(7, message) for message in messages]

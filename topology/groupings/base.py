@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..values import SharedObject
 from .shares import Share, share_out
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..fields import Fields
     from ..streams import StreamId
     from ..tuples import Row
-    from ..values import Anchor, Item, RecordBatch, SharedObject
+    from ..values import Anchor, Item, RecordBatch
 
 ROUTING_CACHE_KEYS = 65_536
 
@@ -65,7 +66,7 @@ class GroupingContext:
     local: frozenset[int] = frozenset()
     same_node: frozenset[int] = frozenset()
     cache_keys: int = ROUTING_CACHE_KEYS
-    shared: dict[object, SharedObject] = field(default_factory=dict)
+    shared: dict[object, SharedObject] = field(default_factory=dict[object, SharedObject])
     row_s: Callable[[int], float] = unmeasured
 
 

@@ -106,7 +106,8 @@ class PartialKeyGrouping(KeyedGrouping[tuple[int, int]], Spreading):
         order = np.argsort(pairs, kind="stable")
         distinct, begins = np.unique(pairs[order], return_index=True)
         places = np.full(len(firsts), -1, np.int64)
-        for pair, rows in zip(distinct.tolist(), np.split(order, begins[1:]), strict=True):
+        numbers: list[int] = distinct.tolist()
+        for pair, rows in zip(numbers, np.split(order, begins[1:]), strict=True):
             first, second = divmod(pair, count)
             one, other = targets[first], targets[second]
             if has_capacity[first] and has_capacity[second]:
@@ -139,7 +140,7 @@ class PartialKeyGrouping(KeyedGrouping[tuple[int, int]], Spreading):
             return [(self.targets[0], items, anchors)], None
         used = self.used
         capacities = {target: free(target) for target in (pairs[0] if len(items) == 1 else self.targets)}
-        chosen = []
+        chosen: list[int] = []
         if min(capacities.values()) >= len(items):
             for first, second in pairs:
                 target = first if used[first] <= used[second] else second

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from ..values import Anchor, Item
 
@@ -79,7 +79,7 @@ class _SharedAnchors(Sequence[Anchor]):
         return iter(self._own())
 
     def __eq__(self, other: object) -> bool:
-        return self._own() == (list(other) if isinstance(other, Sequence) else other)
+        return self._own() == (list(cast("Iterable[Anchor]", other)) if isinstance(other, Sequence) else other)
 
     def __hash__(self) -> int:
         raise TypeError("anchors are a sequence that can be compared, not hashed")

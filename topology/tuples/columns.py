@@ -170,7 +170,9 @@ def deal_columns(
     grouping: Spreading, rows: ColumnRows, free: Callable[[int], int]
 ) -> tuple[list[tuple[int, ColumnRows]], ColumnChoices | None] | None:
     """Shares for the targets with free capacity, and the rest. None: the grouping does not split a batch of columns."""
-    found = grouping.deal_columns(rows, free) if len(rows) else ([], None)
+    if not len(rows):
+        return [], None
+    found = grouping.deal_columns(rows, free)
     return None if found is None else (_shares(found[0], rows), found[1])
 
 

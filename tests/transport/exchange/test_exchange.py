@@ -316,7 +316,7 @@ async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> No
     failure = Failure("failed", "count", 9, "ValueError: no")
     inbox = a.exchange.inboxes[3]
     inbox.post(Init(1, [(5, 2**64 - 1), (6, 7)]))
-    inbox.post(Acks([(5, 0)], [(5, 3, failure), (5, 4, None)], [6]))
+    inbox.post(Acks([(5, 0)], [(5, 3, failure), (5, 4, Failure("timeout"))], [6]))
     inbox.post(Verdicts([Verdict(VerdictKind.ACK, 5, failure={3: failure}), Verdict(VerdictKind.FAIL, 6, 2, failure)]))
     inbox.post(Verdicts([Verdict(VerdictKind.EXPIRED, 8), Verdict(VerdictKind.RESET, 9), Verdict(VerdictKind.ACK, 9)]))
     inbox.post(Forget(1))
@@ -327,7 +327,7 @@ async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> No
     init, acks, first, second, forget = (box.take_control() for _ in range(5))
     assert forget.owner == 1
     assert (init.owner, init.items) == (1, [(5, 2**64 - 1), (6, 7)])
-    assert (acks.items, acks.failures, acks.resets) == ([(5, 0)], [(5, 3, failure), (5, 4, None)], [6])
+    assert (acks.items, acks.failures, acks.resets) == ([(5, 0)], [(5, 3, failure), (5, 4, Failure("timeout"))], [6])
     assert [(v.kind, v.root, v.index, v.failure) for v in (*first.verdicts, *second.verdicts)] == [
         (VerdictKind.ACK, 5, -1, {3: failure}),
         (VerdictKind.FAIL, 6, 2, failure),
