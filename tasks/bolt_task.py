@@ -117,7 +117,8 @@ class BoltTask(TaskActor):
         report = partial(self.report, "report_error")
         fails = (self.failures.fail_row, self.failures.fail_segment)
         suspend, hooks = self.turns.suspend, self.user.hook_calls
-        return Tools(self.emitter, self.outbox, report, suspend, *fails, hooks, self._lose, self.state)
+        in_thread = None if self.user.thread is None else self.user.in_thread
+        return Tools(self.emitter, self.outbox, report, suspend, *fails, hooks, self._lose, self.state, in_thread)
 
     def begin_ticks(self) -> None:
         """Start the ticks, or stop them, as the configuration says."""

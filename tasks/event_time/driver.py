@@ -165,8 +165,10 @@ class EventTimeDriver:
 
     def save(self) -> dict[str, Value]:
         """What it knows of time, for a snapshot. WindowStateError if a generator of the user raises."""
-        wall_ms = None if self.windows is None else self.windows.wall_ms
-        return {"inputs": self.keeper.dump(self.now_ms()), "passed_on": self._passed_on, "wall_ms": wall_ms}
+        saved: dict[str, Value] = {"inputs": self.keeper.dump(self.now_ms()), "passed_on": self._passed_on}
+        if self.windows is not None:
+            saved |= {"wall_ms": self.windows.wall_ms, "revision": self.windows.late.revision}
+        return saved
 
     def restore(self, saved: Mapping[str, Value], *, inputs: Mapping[str, Value] | None) -> None:
         """Continue from what was saved, with the windows that were loaded: what is overdue fires at once.
@@ -176,10 +178,11 @@ class EventTimeDriver:
         """
         if inputs is not None:
             self.keeper.load(dict(inputs), self.now_ms())
-            self._passed_on = time_or_none(saved.get("passed_on"))
+            self._passed_on = saved_int(saved.get("passed_on"))
         self._sent_at_pass = self._time.sent()
         if self.windows is not None:
-            self.windows.wall_ms = max(self.windows.wall_ms, time_or_none(saved.get("wall_ms")) or 0)
+            self.windows.wall_ms = max(self.windows.wall_ms, saved_int(saved.get("wall_ms")) or 0)
+            self.windows.late.revision = saved_int(saved.get("revision")) or 0
             self.fire_counted()
 
     # -- for people --------------------------------------------------------------------------------------------------
@@ -211,10 +214,10 @@ class EventTimeDriver:
         )
 
 
-def time_or_none(value: Value) -> int | None:
-    """A saved time. WindowStateError if it is none."""
+def saved_int(value: Value) -> int | None:
+    """An int that was saved, or None. WindowStateError if it is something else."""
     if value is not None and type(value) is not int:
-        raise WindowStateError(f"a time was saved as {value!r:.100}")
+        raise WindowStateError(f"a number was saved as {value!r:.100}")
     return value
 
 
@@ -233,6 +236,12 @@ class WindowOutput(Protocol):
         ...
 
 
+class LateOutput(Protocol):
+    """What becomes of late rows. `revision`: the number of the last correction."""
+
+    revision: int
+
+
 class OpenWindows:
     """The windows of one instance of a bolt: which of them are due, and the results that were not emitted yet.
 
@@ -248,6 +257,7 @@ class OpenWindows:
         "_fire_when_idle",
         "_fires_after_ms",
         "by_clock",
+        "late",
         "machine",
         "output",
         "wall_ms",
@@ -259,9 +269,11 @@ class OpenWindows:
         machine: Machine[Any],
         output: WindowOutput,
         clock: Clock,
+        late: LateOutput,
         early: EarlyWindows | None = None,
     ) -> None:
         self.machine = machine
+        self.late = late
         self.output = output
         self.by_clock = not bolt.by_count and bolt.time is Time.PROCESSING
         self._by_ingestion = not bolt.by_count and bolt.time is Time.INGESTION
