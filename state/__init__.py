@@ -44,7 +44,17 @@ from .keyed import KeyedState, State, Value, ValueState
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
 from .reopening_store import ReopeningStore
-from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
+from .sinks import (
+    BackingMap,
+    FileSink,
+    MapSink,
+    OpaqueMap,
+    Sink,
+    SinkError,
+    TransactionalMap,
+    UpsertSink,
+    WriteAheadSink,
+)
 
 __all__ = [
     "ATOMS",
@@ -102,6 +112,7 @@ __all__ = [
     "Trigger",
     "UnmarkedError",
     "UnsavableError",
+    "UpsertSink",
     "Value",
     "ValueState",
     "WriteAheadSink",

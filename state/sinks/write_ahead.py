@@ -62,7 +62,11 @@ class WriteAheadSink(Sink):
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Keep the row until the next snapshot."""
-        self._rows.append(tup.values)
+        self.keep(tup.values)
+
+    def keep(self, row: Sequence[Any]) -> None:
+        """Write this row with the next snapshot."""
+        self._rows.append(row)
 
     def pre_commit(self, number: int) -> Mapping[str, Any] | None:
         """The rows, the task and the number; None without rows."""
