@@ -78,24 +78,16 @@ class Execution:
         """Execute what was taken until nothing is left, the time of a turn is over, or windows are due."""
         task, taken, config = self._task, self._taken, self._task.config
         stopwatch, limit_s = task.env.clock.stopwatch, config.turn_max_ms / 1000
-        time, acks, counters, emitter = self._time.driver, task.acks, task.counters, task.emitter
+        acks, counters, emitter = task.acks, task.counters, task.emitter
         segments, snapshots = taken.segments, taken.snapshots
+        may_have_marks = snapshots is not None or self._time.driver is not None
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
             segment = segments[0]
-            if time is not None and segment.origin.stream == WATERMARK_STREAM:
-                segments.popleft()
-                self._time.on_watermarks(time, segment)
-                if time.firing:
-                    return
-                continue
-            if snapshots is not None:
-                if segment.origin.stream == BARRIER_STREAM:
-                    if not await self._on_barrier(snapshots, segment):
-                        return
+            if may_have_marks and segment.origin.stream in _MARKS:
+                if await self._on_mark(segment):
                     continue
-                if not taken.start:
-                    snapshots.received(segment)
+                return
             start, length = taken.start, len(segment.items)
             stop = start + self._slice
             if executor.hold_open:
@@ -111,8 +103,8 @@ class Execution:
                 segments.popleft()
                 taken.start = 0
             self.running = stop - start
-            if snapshots is not None and snapshots.toucher is not None:
-                snapshots.toucher.touch(segment, start, stop)
+            if snapshots is not None:
+                snapshots.before_rows(segment, start, stop)
             failed = 0
             try:
                 if task.user.thread is None or executor.in_loop:
@@ -183,37 +175,35 @@ class Execution:
         if not executor.hold_open:
             task.counters.acked -= failed
 
-    async def _on_barrier(self, snapshots: BoltSnapshots, segment: Segment) -> bool:
-        """Handle a barrier, which is the first of the taken segments. False: windows are due and fire before it."""
-        if self._time.firing:
+    async def _on_mark(self, segment: Segment) -> bool:
+        """Handle a watermark or a barrier, which is the first of the taken segments. False: windows are to be fired."""
+        time, snapshots = self._time.driver, self._taken.snapshots
+        if segment.origin.stream == WATERMARK_STREAM:
+            self._taken.segments.popleft()
+            if time is not None:
+                self._time.on_watermarks(time, segment)
+            return not self._time.firing
+        if self._time.firing:  # their results belong before the barrier
             return False
         self._taken.segments.popleft()
-        self.suspended = True  # a rich bolt may settle rows meanwhile
-        try:
-            await snapshots.on_barrier(segment)
-        finally:
-            self.suspended = False
+        if snapshots is not None:
+            self.suspended = True  # a rich bolt may settle rows meanwhile
+            try:
+                await snapshots.on_barrier(segment)
+            finally:
+                self.suspended = False
         return True
 
     async def _next_batch(self, snapshots: BoltSnapshots | None) -> list[Segment]:
         """Take the segments up to the next watermark or barrier; those before them are handled."""
-        taken, time = self._taken.segments, self._time.driver
-        while taken and not self._time.firing:
-            stream = taken[0].origin.stream
-            if stream == WATERMARK_STREAM and time is not None:
-                self._time.on_watermarks(time, taken.popleft())
-            elif stream == BARRIER_STREAM and snapshots is not None:
-                await self._on_barrier(snapshots, taken[0])
-            else:
-                break
-        segments = list[Segment]()
+        taken, segments = self._taken.segments, list[Segment]()
+        while taken and taken[0].origin.stream in _MARKS and await self._on_mark(taken[0]):
+            pass
         while taken and not self._time.firing and taken[0].origin.stream not in _MARKS:
             segments.append(taken.popleft())
         if snapshots is not None:
             for segment in segments:
-                snapshots.received(segment)
-                if snapshots.toucher is not None:
-                    snapshots.toucher.touch(segment, 0, len(segment.items))
+                snapshots.before_rows(segment, 0, len(segment.items))
         return segments
 
     async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:

@@ -61,7 +61,7 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.child: Child | None = None  # while it runs
         self.joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
-        self.has_tasks = False  # it was told to make them
+        self.has_tasks = False  # it was asked to make them
         self.works = False  # they run
         self.mode = ""  # the last one sent
         self.poll_now = asyncio.Event()

@@ -116,7 +116,7 @@ class ExactlyOnceRuntime:
             await self._manager.close()
 
     async def _take(self, broken: Callable[[], None]) -> None:
-        taken = asyncio.ensure_future(self._manager.take(savepoint=False))
+        taken = self._manager.take(savepoint=False)
         try:
             while not taken.done():
                 broken()

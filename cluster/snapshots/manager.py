@@ -129,16 +129,16 @@ class SnapshotManager:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def take(self, *, savepoint: bool) -> int:
-        """Take a snapshot, and wait until it is committed. Returns its number.
+    def take(self, *, savepoint: bool) -> asyncio.Future[int]:
+        """Take a snapshot. The future is done when it is committed, with its number.
 
-        TopologyKilledError if the topology ends before.
+        TopologyKilledError now, or in the future if the topology ends before.
         """
         if self._runtime is None:
             raise TopologyKilledError(f"topology {self._name!r} takes no snapshots now: it starts, or has ended")
         request = self._pace.new_request()
         self._apply(self._coordinator.on_request(request, self._now_s(), savepoint=savepoint))
-        return await request
+        return request
 
     # -- what happens --------------------------------------------------------------------------------------------------
 

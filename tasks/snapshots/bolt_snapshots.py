@@ -109,11 +109,14 @@ class BoltSnapshots:
 
     # -- rows and barriers ---------------------------------------------------------------------------------------------
 
-    def received(self, segment: Segment) -> None:
-        """A segment is going to be executed."""
-        self.aligner.received[segment.origin.task] += len(segment.items)
+    def before_rows(self, segment: Segment, start: int, stop: int) -> None:
+        """Rows [start, stop) are going to be executed."""
+        if not start:
+            self.aligner.received[segment.origin.task] += len(segment.items)
+        if self.toucher is not None:
+            self.toucher.touch_rows(segment, start, stop)
         if self._unchecked:
-            self._unchecked = max(0, self._unchecked - len(segment.items))
+            self._unchecked = max(0, self._unchecked - (stop - start))
             if not self._unchecked:
                 self._check_first_rows()
 

@@ -28,7 +28,7 @@ class KeyToucher:
         self._keys_of: dict[Origin, _KeysOf] = {}
         self._rows = 0
 
-    def touch(self, segment: Segment, start: int, stop: int) -> None:
+    def touch_rows(self, segment: Segment, start: int, stop: int) -> None:
         """Rows [start, stop) are going to be executed."""
         if self._check is not None:
             if self._rows >= FIRST_ROWS:

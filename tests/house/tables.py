@@ -181,6 +181,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/stale_files.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
+        "cluster/snapshots/place.py",  # the path of a folder, from the user's home and the current directory
         "transport/net/credentials.py",  # whose are these files, and who may read them?
         "transport/net/bound_sockets.py",
         "spark/executors/endpoints.py",  # a folder of addresses: whose is it, and who may read it?

@@ -84,13 +84,13 @@ class BlockingNumbers(Numbers):
     blocking: ClassVar[bool] = True
 
 
-class Troubles:
+class Failing:
     """Raises once for each of these numbers, over all runs."""
 
     def __init__(self, numbers: Sequence[int] = ()) -> None:
         self.left = set(numbers)
 
-    def __deepcopy__(self, memo: object) -> Troubles:
+    def __deepcopy__(self, memo: object) -> Failing:
         return self
 
     def check(self, number: int) -> None:
@@ -104,13 +104,13 @@ class Keyed(BasicBolt):
 
     outputs = Fields("key", "n")
 
-    def __init__(self, keys: int, troubles: Troubles | None = None) -> None:
+    def __init__(self, keys: int, failing: Failing | None = None) -> None:
         self.keys = keys
-        self.troubles = troubles or Troubles()
+        self.failing = failing or Failing()
 
     def execute(self, tup: Any, collector: Any) -> None:
         number = tup["n"]
-        self.troubles.check(number)
+        self.failing.check(number)
         collector.emit((f"k{number % self.keys}", number))
 
 
@@ -241,12 +241,12 @@ def counting(
     count: int = 1000,
     keys: int = 17,
     tasks: tuple[int, int, int, int] = (2, 2, 3, 2),
-    troubles: Troubles | None = None,
+    failing: Failing | None = None,
 ) -> Topology:
     """numbers → keyed → count → total → store."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", spout or Numbers(count), tasks[0])
-    builder.set_bolt("keyed", Keyed(keys, troubles), tasks[1]).shuffle_grouping("numbers")
+    builder.set_bolt("keyed", Keyed(keys, failing), tasks[1]).shuffle_grouping("numbers")
     builder.set_bolt("count", COUNTERS[counter](), tasks[2]).fields_grouping("keyed", "key")
     builder.set_bolt("total", Total(), tasks[3]).local_or_shuffle_grouping("count")
     builder.set_bolt("store", Store(database), tasks[3]).shuffle_grouping("total")

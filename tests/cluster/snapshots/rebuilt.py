@@ -33,7 +33,7 @@ class Seen:
     """Generation → spout tasks opened and bolt tasks prepared."""
     rows: ClassVar[Counter[int]] = Counter()
     """Generation of the row → how many the last bolt has had, of its own generation."""
-    strangers: ClassVar[list[tuple[str, int, int]]] = []
+    of_others: ClassVar[list[tuple[str, int, int]]] = []
     """(component, its generation, generation of a row): rows of other tasks than those built with it."""
     gives_up: ClassVar[set[int]] = set()
     """Generations whose bolts cannot be prepared."""
@@ -43,7 +43,7 @@ class Seen:
     @classmethod
     def clear(cls) -> None:
         cls.generation = 1
-        for found in (cls.opened, cls.rows, cls.strangers, cls.gives_up, cls.hangs):
+        for found in (cls.opened, cls.rows, cls.of_others, cls.gives_up, cls.hangs):
             found.clear()
 
 
@@ -95,7 +95,7 @@ class Slow(BasicBolt):
 
     def look(self, tup: Tuple) -> None:
         if tup["generation"] != self.generation:
-            Seen.strangers.append((self.name, self.generation, tup["generation"]))
+            Seen.of_others.append((self.name, self.generation, tup["generation"]))
 
 
 class Last(Slow):
@@ -181,7 +181,7 @@ def with_driver(story: Story, target: str = "endless", **options: Any) -> SimBac
     """Tell a story of a topology that has started, or (target "…?") has not yet. Afterwards nothing was mixed up."""
     Seen.clear()
 
-    async def told(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+    async def in_world(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         driver = Driver(world, cluster, backend, target.removesuffix("?"))
         try:
             if not target.endswith("?"):
@@ -189,6 +189,6 @@ def with_driver(story: Story, target: str = "endless", **options: Any) -> SimBac
             await story(driver)
         finally:
             await driver.runtime.kill()
-        assert not Seen.strangers
+        assert not Seen.of_others
 
-    return with_workers(told, **options)
+    return with_workers(in_world, **options)

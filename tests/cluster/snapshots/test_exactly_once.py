@@ -16,9 +16,9 @@ from .parts import (
     COUNTERS,
     BlockingNumbers,
     Database,
+    Failing,
     Numbers,
     SlowNumbers,
-    Troubles,
     chances,
     check_counting,
     counting,
@@ -61,22 +61,22 @@ async def test_a_run_continues_where_the_last_one_was_killed(tmp_path: Path, cou
 
 @pytest.mark.parametrize("counter", COUNTERS)
 async def test_rows_that_fail_take_the_topology_back_to_the_last_snapshot(tmp_path: Path, counter: str) -> None:
-    database, troubles = Database(), Troubles([5, 300, 301, 700, 999])
-    topology = counting(database, counter=counter, spout=SlowNumbers(1000, each=5), troubles=troubles)
+    database, failing = Database(), Failing([5, 300, 301, 700, 999])
+    topology = counting(database, counter=counter, spout=SlowNumbers(1000, each=5), failing=failing)
     await finish(topology, tmp_path, restart_max=10)
     check_counting(database)
-    assert not troubles.left
+    assert not failing.left
 
 
 async def test_a_row_that_always_fails_makes_the_topology_fail(tmp_path: Path) -> None:
-    class Always(Troubles):
+    class Always(Failing):
         def check(self, number: int) -> None:
             if number == 500:
                 raise ValueError("never")
 
     database = Database()
     with pytest.raises(TopologyFailedError, match="never"):
-        await finish(counting(database, troubles=Always()), tmp_path, restart_max=3)
+        await finish(counting(database, failing=Always()), tmp_path, restart_max=3)
     assert len(database.rows) < 1000
     await finish(counting(database), tmp_path)
     check_counting(database)

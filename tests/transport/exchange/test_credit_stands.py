@@ -6,7 +6,7 @@ import pytest
 
 from aiostorm.transport import ProtocolError
 
-from .test_exchange import Worker, pair, run_all
+from .exchange_parts import Worker, pair, run_all
 
 
 async def test_a_long_call_is_reported_at_once_and_again_to_each_incarnation() -> None:

@@ -11,113 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.acker import ACKER_MESSAGES, Acks, Forget, Init, Verdict, VerdictKind, Verdicts
-from aiostorm.actors import EMPTY, Mailbox, MailboxClosedError
-from aiostorm.topology import Failure, Fields, Origin, Segment
-from aiostorm.transport import Exchange, PayloadKind, ProtocolError, RemoteTask, split_capacity, unpack_all
+from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
+from aiostorm.topology import Failure
+from aiostorm.transport import PayloadKind, ProtocolError, unpack_all
 
-from .routers import Router
-
-ORIGINS = {task: Origin("numbers", task, "default", Fields("n")) for task in range(100)}
-CAPACITY = 64
-
-
-def origin_of(task: int, stream: str) -> Origin:
-    if stream != "default":
-        raise ProtocolError("no such stream")
-    return ORIGINS[task]
-
-
-class Worker:
-    """A worker with so many tasks, each a mailbox that a test reads."""
-
-    def __init__(
-        self, router: Router, tasks: dict[str, list[int]], capacity: int = CAPACITY, *, build: int = 0
-    ) -> None:
-        self.router = router
-        self.lost: list[str] = []
-        self.quiet = 0
-        mine, peers = tasks[router.name], len(tasks) - 1
-        own, _ = split_capacity(capacity, peers)
-        self.mailboxes = {task: Mailbox(own) for task in mine}
-        self.exchange = Exchange(
-            router.name,
-            router,
-            mailboxes=self.mailboxes,
-            capacities=dict.fromkeys(mine, capacity),
-            remote={
-                t: RemoteTask(name, capacity) for name, theirs in tasks.items() if name != router.name for t in theirs
-            },
-            origin_of=origin_of,
-            codecs=(ACKER_MESSAGES,),
-            on_lost=self.lost.append,
-            build=build,
-        )
-        self.exchange.on_idle(self._on_idle)
-
-    def _on_idle(self) -> None:
-        self.quiet += 1
-
-
-class Sender:
-    """One task that sends numbers to one other, as an outlet does: at once, or parked."""
-
-    def __init__(self, worker: Worker, source: int, target: int) -> None:
-        self.inbox = worker.exchange.inboxes[target]
-        self.source = source
-        self.number = 0
-        self.ready: list[Segment] = []
-        self.parked = False
-        self.refusals = 0
-
-    def send(self, count: int) -> None:
-        numbers = list(range(self.number, self.number + count))
-        self.number += count
-        [(packed, _)] = self.inbox.pack(ORIGINS[self.source], numbers, None)
-        segment = Segment(ORIGINS[self.source], packed)
-        if self.parked:
-            self.ready.append(segment)
-        elif not self.inbox.offer(segment, count):
-            self.ready.append(segment)
-            self.parked = True
-            self.inbox.park(self)
-
-    def next_piece(self) -> tuple[Any, int] | None:
-        segment = self.ready.pop(0)
-        return segment, len(segment.items)
-
-    def has_more(self) -> bool:
-        self.parked = bool(self.ready)
-        return self.parked
-
-    def refused(self, error: MailboxClosedError) -> None:
-        self.ready.clear()
-        self.parked = False
-        self.refusals += 1
-
-
-def pair(capacity: int = CAPACITY) -> tuple[Worker, Worker]:
-    routers: dict[str, Router] = {}
-    a, b = Router("a", routers), Router("b", routers)
-    tasks = {"a": [1, 2], "b": [3, 4]}
-    return Worker(a, tasks, capacity), Worker(b, tasks, capacity)
-
-
-def run_all(*workers: Worker) -> None:
-    """Until nothing moves any more."""
-    moved = True
-    while moved:
-        moved = False
-        for worker in workers:
-            for peer in worker.router.send_queues:
-                moved |= worker.router.send(peer) or worker.router.deliver(peer)
-
-
-def numbers_of(mailbox: Mailbox) -> list[int]:
-    found: list[int] = []
-    while (segment := mailbox.take_data()) is not EMPTY:
-        found += segment.items
-    return found
+from .exchange_parts import (
+    CAPACITY,
+    Sender,
+    numbers_of,
+    pair,
+    read,
+    receive_buffers,
+    run_all,
+)
 
 
 async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared() -> None:
@@ -135,27 +41,6 @@ async def test_segments_come_in_order_and_nothing_goes_before_both_are_prepared(
     assert a.exchange.is_idle
     assert a.exchange.sent == {"b": 2}
     assert b.exchange.received == {"a": 2}
-
-
-async def test_tasks_of_different_builds_send_each_other_nothing() -> None:
-    routers: dict[str, Router] = {}
-    tasks = {"a": [1, 2], "b": [3, 4]}
-    a = Worker(Router("a", routers), tasks, build=2)
-    old = Worker(Router("b", routers), tasks, build=1)
-    for worker in (a, old):
-        worker.exchange.begin()
-    Sender(a, 1, 3).send(3)
-    Sender(old, 3, 1).send(3)
-    old.exchange.inboxes[2].post(Init(1, [(5, 6)]))
-    run_all(a, old)
-    assert numbers_of(a.mailboxes[1]) == numbers_of(old.mailboxes[3]) == []
-    assert not a.mailboxes[2].has_control
-    assert not a.exchange.is_open(3)
-    again = Worker(old.router.reborn(), tasks, build=2)
-    again.exchange.begin()
-    run_all(a, again)
-    assert numbers_of(again.mailboxes[3]) == [0, 1, 2]
-    assert a.exchange.is_open(3)
 
 
 async def test_a_closed_exchange_takes_nothing() -> None:
@@ -191,7 +76,7 @@ async def test_a_full_task_holds_up_no_other_of_the_same_worker() -> None:
     for _ in range(500):
         slow.send(1)
     run_all(a, b)
-    held = b.mailboxes[3].gate.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
+    held = b.mailboxes[3].gate.fill + sum(t.credit.buffered for t in receive_buffers(b, 3))
     assert held <= CAPACITY + CAPACITY, "its capacity, and one frame of the sender"
     assert slow.parked
     assert slow.inbox.is_high
@@ -247,16 +132,9 @@ async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> Non
             limit,
             limit * sender.inbox.gate.max_piece // 1024,
         )
-        held = box.gate.fill + sum(t.credit.buffered for t in _receive_buffers(b, 3))
+        held = box.gate.fill + sum(t.credit.buffered for t in receive_buffers(b, 3))
         assert held <= 2.2 * limit
         assert sender.inbox._queue.tuples <= limit
-
-
-def _receive_buffers(worker: Worker, task: int) -> list[Any]:
-    return [peer_channel.receive_buffers[task] for peer_channel in worker.exchange._peer_channels.values()]
-
-
-routes = st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)])
 
 
 @given(
@@ -281,14 +159,14 @@ def test_all_rows_come_once_and_in_order_at_any_pace(
         for worker, peer in ((a, "b"), (b, "a")):
             steps += [lambda w=worker, p=peer: w.router.send(p), lambda w=worker, p=peer: w.router.deliver(p)]
         for task, worker in of.items():
-            steps.append(lambda t=task, w=worker: _read(w.mailboxes[t], got[t]))
+            steps.append(lambda t=task, w=worker: read(w.mailboxes[t], got[t]))
         for route, count in plan:
             for _ in range(min(count, senders[route].inbox.gate.max_piece)):
                 senders[route].send(1)
             for _ in range(chance.randrange(4)):
                 chance.choice(steps)()
             for task, worker in of.items():
-                held = worker.mailboxes[task].gate.fill + sum(t.credit.buffered for t in _receive_buffers(worker, task))
+                held = worker.mailboxes[task].gate.fill + sum(t.credit.buffered for t in receive_buffers(worker, task))
                 assert held <= capacity + max(capacity, senders[route].inbox.gate.max_piece)
         for _ in range(20_000):
             if not any(step() for step in steps) and a.exchange.is_idle and b.exchange.is_idle:
@@ -299,14 +177,6 @@ def test_all_rows_come_once_and_in_order_at_any_pace(
         assert b.exchange.sent["a"] == a.exchange.received["b"]
 
     asyncio.run(run())
-
-
-def _read(mailbox: Mailbox, into: list[tuple[int, int]]) -> bool:
-    segment = mailbox.take_data()
-    if segment is EMPTY:
-        return False
-    into += [(segment.origin.task, n) for n in segment.items]
-    return True
 
 
 async def test_messages_for_control_lanes_need_no_credit_and_go_together() -> None:
@@ -346,92 +216,6 @@ async def test_control_overtakes_data_that_waits() -> None:
     a.router.send("b")
     [payload] = a.router.way["b"]
     assert [kind for kind, _, _ in unpack_all(payload)] == [PayloadKind.TASK, PayloadKind.SEGMENTS]
-
-
-async def test_a_restarted_worker_gets_what_waited_and_the_loss_is_reported_once() -> None:
-    a, b = pair()
-    a.exchange.begin(), b.exchange.begin()
-    run_all(a, b)
-    sender = Sender(a, 1, 3)
-    sender.send(1)
-    a.router.send("b")  # under way: it will be lost
-    a.exchange.peer_died("b", 1)
-    a.exchange.peer_died("b", 1)
-    assert a.lost == ["b"]
-    sender.send(1)
-    a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
-    again = Worker(b.router.reborn(), {"a": [1, 2], "b": [3, 4]})
-    run_all(a, again)
-    assert numbers_of(again.mailboxes[3]) == []
-    again.exchange.begin()
-    run_all(a, again)
-    assert numbers_of(again.mailboxes[3]) == [1]
-    assert again.mailboxes[4].take_control().items == [(5, 6)]
-    assert a.lost == ["b"], "the new incarnation is not the news of its death"
-    assert (a.exchange.sent, again.exchange.received) == ({"b": 2}, {"a": 2})
-    a.exchange.peer_died("b", 1)
-    sender.send(1)
-    run_all(a, again)
-    assert numbers_of(again.mailboxes[3]) == [2], "a late report of an earlier incarnation changes nothing"
-
-
-async def test_a_dead_worker_gets_nothing_and_the_spouts_are_notified_when_all_know() -> None:
-    a, b = pair()
-    a.exchange.begin(), b.exchange.begin()
-    run_all(a, b)
-    a.exchange.peer_ended("b", 1)
-    Sender(a, 1, 3).send(1)
-    a.exchange.inboxes[4].post(Init(1, [(5, 6)]))
-    assert not a.router.send("b"), "the link may not know yet that the peer is dead"
-    assert a.lost == []
-    a.exchange.peer_died("b", 1)
-    assert a.lost == ["b"]
-
-
-async def test_a_new_incarnation_implies_that_the_previous_one_has_died() -> None:
-    a, b = pair()
-    a.exchange.begin(), b.exchange.begin()
-    run_all(a, b)
-    b.router.reborn()
-    assert a.lost == ["b"]
-
-
-async def test_buffered_tuples_of_an_incarnation_reduce_the_credit_of_the_next() -> None:
-    a, b = pair()
-    a.exchange.begin(), b.exchange.begin()
-    sender = Sender(a, 1, 3)
-    for _ in range(300):
-        sender.send(1)
-    run_all(a, b)
-    [before] = [receive_buffers.credit.buffered for receive_buffers in _receive_buffers(b, 3)]
-    assert before > 0
-    again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]})
-    again.exchange.begin()
-    run_all(again, b)
-    sender = Sender(again, 2, 3)
-    for _ in range(300):
-        sender.send(1)
-    run_all(again, b)
-    assert b.mailboxes[3].gate.fill + _receive_buffers(b, 3)[0].credit.buffered <= 2 * CAPACITY
-
-
-async def test_buffered_tuples_of_an_incarnation_are_not_counted_as_the_next_ones() -> None:
-    # They would never agree again on what they have sent each other, and neither would ever be idle.
-    a, b = pair(capacity=2)
-    a.exchange.begin(), b.exchange.begin()
-    sender = Sender(a, 1, 3)
-    for _ in range(9):
-        sender.send(1)
-    run_all(a, b)
-    assert not b.exchange.is_idle
-    again = Worker(a.router.reborn(), {"a": [1, 2], "b": [3, 4]}, capacity=2)
-    again.exchange.begin()
-    run_all(again, b)
-    Sender(again, 2, 3).send(1)
-    for _ in range(9):
-        numbers_of(b.mailboxes[3])
-        run_all(again, b)
-    assert (again.exchange.sent, b.exchange.received) == ({"b": 1}, {"a": 1})
 
 
 async def test_the_end_refuses_those_that_wait() -> None:
