@@ -145,7 +145,7 @@ class Agent:
         except StoreError as error:
             first = parts[0]
             reason = f"a snapshot was not saved: {error}"
-            self._send(SaveFailed(Failed(first.number, first.task, self.incarnation, reason)))
+            self._send(SaveFailed(Failed(first.number, first.task, self.incarnation, reason, stored=True)))
             return
         if not self._has_failed:
             self._send(TasksSaved(parts))

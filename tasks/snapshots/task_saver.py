@@ -136,8 +136,8 @@ class TaskSaver:
     def fail(self, number: int, error: Exception, *, lost: bool = False) -> None:
         """The snapshot cannot be taken, for this reason."""
         task, incarnation = self._task.task_id, self._agent.incarnation
-        final = isinstance(error, StateError) and error.final
-        self._agent.failed(Failed(number, task, incarnation, str(error), lost=lost, final=final))
+        final, stored = isinstance(error, StateError) and error.final, isinstance(error, SaveError)
+        self._agent.failed(Failed(number, task, incarnation, str(error), lost=lost, final=final, stored=stored))
 
     def commit(self, number: int) -> None:
         """The snapshot counts."""
