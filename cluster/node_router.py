@@ -26,12 +26,6 @@ class NodeRouter(PeerRouter, Protocol):
         """The name of this process."""
         ...
 
-    def handle(
-        self, kind: PayloadKind, handler: Callable[[str, int, memoryview], None], *, replace: bool = False
-    ) -> None:
-        """See PeerRouter. `replace`: instead of the handler that the kind has."""
-        ...
-
     async def listen(self, address: str) -> str:
         """Listen at an address, which is returned with its real port."""
         ...
