@@ -10,7 +10,7 @@ from .hooks import import_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import WorkerResources
 from .snapshots import (
-    SECTION_LOADERS,
+    LOADERS,
     SNAPSHOT_MESSAGES,
     AbortSnapshot,
     Aligned,
@@ -27,7 +27,7 @@ from .updating import update_bolt, update_spout
 from .user_code import GetResult
 
 __all__ = [
-    "SECTION_LOADERS",
+    "LOADERS",
     "SNAPSHOT_MESSAGES",
     "TIME_MESSAGES",
     "AbortSnapshot",

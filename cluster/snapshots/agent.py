@@ -27,7 +27,7 @@ from ...state import (
     manifest_name,
     read_manifest,
 )
-from ...tasks import SECTION_LOADERS, AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot, handles_of
+from ...tasks import LOADERS, AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot, handles_of
 from .messages import RowsFailed, SaveFailed, SnapshotCommand, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
 from .restoring import check_component
 
@@ -104,7 +104,7 @@ class Agent:
             return RestoredTask(manifest.number, {})
         clock = self._system.clock
         if len(before) == len(tasks):
-            sections = await load_task(self._store, manifest.of_task(before[task.index]), clock, SECTION_LOADERS)
+            sections = await load_task(self._store, manifest.of_task(before[task.index]), clock, LOADERS)
             return RestoredTask(manifest.number, sections, tuple(handles_of(sections)))
         return await self._rescaled(manifest, spec, task, before)
 
@@ -161,7 +161,7 @@ class Agent:
         count, clock = len(self._tasks.plan.tasks_of[task.component]), self._system.clock
         handles: list[Any] = []
         for old in before[task.index :: count]:
-            handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, SECTION_LOADERS))
+            handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
         if not isinstance(spec.state, KeyedState):
             return RestoredTask(manifest.number, {}, tuple(handles))
         owned = await load_owned(self._store, manifest, task.component, spec.state, task.index, count, clock)

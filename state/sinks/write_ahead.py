@@ -66,7 +66,11 @@ class WriteAheadSink(Sink):
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Keep the row until the next snapshot."""
-        self._rows.append(tup.values)
+        self.keep(tup.values)
+
+    def keep(self, row: Sequence[Any]) -> None:
+        """Write this row with the next snapshot."""
+        self._rows.append(row)
         if len(self._rows) >= PART_ROWS:
             self._parts.append(self._rows)
             self._rows = []
