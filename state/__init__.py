@@ -46,7 +46,17 @@ from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
 from .reopening_store import ReopeningStore
-from .sinks import BackingMap, FileSink, MapSink, OpaqueMap, Sink, SinkError, TransactionalMap, WriteAheadSink
+from .sinks import (
+    BackingMap,
+    FileSink,
+    MapSink,
+    OpaqueMap,
+    Sink,
+    SinkError,
+    TransactionalMap,
+    UpsertSink,
+    WriteAheadSink,
+)
 
 __all__ = [
     "ATOMS",
@@ -106,6 +116,7 @@ __all__ = [
     "Trigger",
     "UnmarkedError",
     "UnsavableError",
+    "UpsertSink",
     "Value",
     "ValueState",
     "WriteAheadSink",

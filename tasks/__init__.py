@@ -10,6 +10,7 @@ from .hooks import import_hooks
 from .reports import ErrorLog, ErrorReport, describe
 from .resources import WorkerResources
 from .snapshots import (
+    LOADERS,
     SNAPSHOT_MESSAGES,
     AbortSnapshot,
     Aligned,
@@ -17,6 +18,7 @@ from .snapshots import (
     RestoredTask,
     SnapshotAgent,
     TakeSnapshot,
+    handles_of,
 )
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, TaskActor
@@ -25,6 +27,7 @@ from .updating import update_bolt, update_spout
 from .user_code import GetResult
 
 __all__ = [
+    "LOADERS",
     "SNAPSHOT_MESSAGES",
     "TIME_MESSAGES",
     "AbortSnapshot",
@@ -51,6 +54,7 @@ __all__ = [
     "WorkerResources",
     "describe",
     "direct",
+    "handles_of",
     "import_hooks",
     "update_bolt",
     "update_spout",

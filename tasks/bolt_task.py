@@ -105,6 +105,7 @@ class BoltTask(TaskActor):
             self.execution.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
             self.time.pass_through(component, tools)
         if snapshots is not None and is_first:
+            snapshots.restore_time(self.time)
             await snapshots.restore_sink()
         self.limits.use_batches(batches=self.execution.batches is not None)
         self.begin_ticks()
@@ -116,7 +117,8 @@ class BoltTask(TaskActor):
         report = partial(self.report, "report_error")
         fails = (self.failures.fail_row, self.failures.fail_segment)
         suspend, hooks = self.turns.suspend, self.user.hook_calls
-        return Tools(self.emitter, self.outbox, report, suspend, *fails, hooks, self._lose, self.state)
+        in_thread = None if self.user.thread is None else self.user.in_thread
+        return Tools(self.emitter, self.outbox, report, suspend, *fails, hooks, self._lose, self.state, in_thread)
 
     def begin_ticks(self) -> None:
         """Start the ticks, or stop them, as the configuration says."""

@@ -4,23 +4,29 @@
 
 1. A watermark is handled in its place among the rows.
 2. There is one wakeup at most; it is set for the first moment at which something changes without input.
-3. A task in a worker that was restarted asks its input tasks for their watermarks.
+3. A task in a worker that was restarted asks its input tasks for their watermarks. (Not with exactly once: there all
+   tasks begin again with what they had saved.)
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..state import ForeignError, StateError
+from ..windows import WatermarkTracker, WindowStateError
 from .event_time.time_messages import WatermarkRequest
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
+from .snapshots.window_capture import WindowTables
+from .snapshots.window_loading import load_windows
 
 if TYPE_CHECKING:
     from ..actors import Timer
     from ..metrics import TimeMetrics
-    from ..topology import Component, Segment
-    from ..windows import WatermarkTracker, WindowBolt
+    from ..topology import Component, Segment, Value
+    from ..windows import WindowBolt
     from .emit.collectors import BoltTaskCollector
     from .event_time.driver import EventTimeDriver
     from .execute.base import Executor, Tools
@@ -30,6 +36,13 @@ log = logging.getLogger("aiostorm.tasks")
 
 WAKEUP: Final = object()
 """The message of the wakeup's timer."""
+
+TIME: Final = "time"
+SENT: Final = "sent"
+"""What is saved of a task's time, and of the watermarks that it sent."""
+
+WRONG: Final = (WindowStateError, AttributeError, LookupError, TypeError, ValueError)
+"""The errors of reading something else than what was saved."""
 
 HELD_UP_MS: Final = 1_000
 """After a longer turn, or a longer delay of a wakeup, the task counts as held up."""
@@ -170,15 +183,77 @@ class BoltTime:
             text = "%s ended with %s that have not fired: their rows were acked and are not sent again"
             log.warning(text, name, _count(held, "open window"))
 
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Value]:
+        """What the task knows of time, as values. What it emitted is sealed, and nothing is `firing`. StateError."""
+        task, driver = self._task, self.driver
+        try:
+            time = {} if driver is None else {**driver.save(), "tasks": self._inputs()}
+        except WindowStateError as error:
+            raise StateError(f"{task.name}: its event time cannot be saved: {error}") from error
+        return {**save_sent(task), TIME: time} if time else save_sent(task)
+
+    def tables(self) -> WindowTables | None:
+        """Its windows, for a snapshot; None: it has none."""
+        driver, spec = self.driver, self._task.task
+        if driver is None or driver.windows is None:
+            return None
+        return WindowTables(driver.windows.machine, spec.component, spec.task_id)
+
+    def restore(self, saved: Mapping[str, Value], windows: Mapping[str, Value]) -> None:
+        """Continue from what `save` gave, with these windows: after the executor was made, before `begin`. StateError.
+
+        Input tasks are known by component and index. If there were others, the time begins anew; windows keep theirs.
+        """
+        task, driver = self._task, self.driver
+        restore_sent(task, saved)
+        if driver is None:
+            return
+        if driver.windows is not None:
+            load_windows(driver.windows.machine, windows, task.task.component, task.task.task_id)
+        try:
+            if time := saved.get(TIME):
+                tasks = renamed_tasks(time["tasks"], self._inputs())
+                inputs = None if tasks is None else WatermarkTracker.renamed(time["inputs"], tasks)
+                driver.restore(time, inputs=inputs)
+        except WRONG as error:
+            raise ForeignError(f"{task.name}: its event time cannot be restored: {error}") from error
+
+    def _inputs(self) -> dict[int, tuple[str, int]]:
+        env = self._task.env
+        specs = {spec.task_id: (spec.component, spec.index) for spec in env.plan.tasks}
+        return {task: specs[task] for task in env.time_inputs(self._task.task.component)}
+
     def _keep_time(self, component: Component, tools: Tools) -> WatermarkTracker | None:
         if self.keeper is None:
             env, task = self._task.env, self._task.task
             self.keeper = make_keeper(env, task, component, self._task.config, tools.report)
-            if self.keeper is not None and env.remote:
+            if self.keeper is not None and env.remote and env.snapshots is None:
                 # In one process all start together. A restarted worker has lost what its inputs sent before.
                 for source in env.time_inputs(task.component):
                     env.mailbox_of(task.task_id, source).post(WatermarkRequest(task.task_id))
         return self.keeper
+
+
+def save_sent(task: TaskActor) -> dict[str, Value]:
+    """The watermarks that a task has sent, and what it has read of its rows, for a snapshot."""
+    sent = task.watermarks.save(int(task.env.clock.monotonic() * 1000))
+    return {SENT: sent} if sent else {}
+
+
+def restore_sent(task: TaskActor, saved: Mapping[str, Value]) -> None:
+    """Continue from what `save_sent` gave. ForeignError."""
+    try:
+        task.watermarks.restore(saved.get(SENT, {}), int(task.env.clock.monotonic() * 1000))
+    except WRONG as error:
+        raise ForeignError(f"{task.name}: the watermarks that it sent cannot be restored: {error}") from error
+
+
+def renamed_tasks(before: Mapping[int, tuple[str, int]], now: Mapping[int, tuple[str, int]]) -> dict[int, int] | None:
+    """The ids that tasks have now, by the ids that they had; None: there are other tasks now."""
+    ids = {at: task for task, at in now.items()}
+    return {task: ids[at] for task, at in before.items()} if set(before.values()) == ids.keys() else None
 
 
 def _count(number: int, noun: str) -> str:

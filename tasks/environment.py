@@ -184,6 +184,7 @@ class Environment:
                     route.split, route.only = TimedSplit(route.split, reader), None
         if not clocks:
             return None
+        watermarks.followed = clocks
         watermarks.clocks = {consumer: clock for name, clock in clocks.items() for consumer in self.plan.tasks_of[name]}
         tasks = {clock: self.plan.tasks_of[name] for name, clock in clocks.items()}
         return Following(readers, tasks, watermarks, self.clock.monotonic)

@@ -107,7 +107,7 @@ class Execution:
                 snapshots.before_rows(segment, start, stop)
             failed = 0
             try:
-                if task.user.thread is None:
+                if task.user.thread is None or executor.in_loop:
                     ran = executor.run(segment, start, stop)
                     failed = ran if isinstance(ran, int) else await ran
                 else:

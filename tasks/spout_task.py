@@ -17,12 +17,14 @@ meanwhile, or a spout that waits would starve its own topology.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..acker import Retries, Verdicts
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Pace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
+from .bolt_time import restore_sent, save_sent
 from .calls import Calls, SpoutState, ThreadedTurns, Turns
 from .emit.spout_collector import Inits, SpoutTaskCollector, Trees
 from .emit.threaded_collector import ThreadedSpoutCollector
@@ -169,6 +171,8 @@ class SpoutTask(TaskActor):
         await self.user.open(component.open, context, given)
         if self.snapshots is not None and is_first:
             await self.snapshots.restore_spout(component)
+            restore_sent(self, self.snapshots.saved())
+            self.snapshots.own = partial(save_sent, self)
         loop.transfer()
         loop.turns = self._turns_of(component, collector)
         self.user.use_hooks(context)

@@ -47,7 +47,7 @@ from .time_windows import TimeWindows
 from .timestamps import all_ms, bounds_ms, to_datetime, to_ms
 from .watermark_tracker import WatermarkTracker
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
-from .window import AddResult, EarlyWindow, Fired, Window
+from .window import AddResult, EarlyWindow, Fired, LateWindow, Window
 
 __all__ = [
     "END_MS",
@@ -83,6 +83,7 @@ __all__ = [
     "Joins",
     "Late",
     "LatePolicy",
+    "LateWindow",
     "Machine",
     "Max",
     "Mean",

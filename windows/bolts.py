@@ -390,6 +390,8 @@ class BufferedWindowBolt(WindowBolt):
             found.append(f"{type(self).__name__}.execute must take (window)")
         elif inspect.isasyncgenfunction(self.execute):
             found.append(f"{type(self).__name__}.execute is async and has a yield: return rows, or emit them")
+        elif self.blocking and inspect.iscoroutinefunction(self.execute):
+            found.append(f"{type(self).__name__}.execute is async, but blocking=True is for def methods only")
         return found
 
 

@@ -32,6 +32,9 @@ Given = tuple[str, ...]
 
 TUPLE: Final[Given] = ("tup",)
 
+MAY_WAIT: Final = frozenset({"purge", "retract"})
+"""Methods that may be `async def`, or wait in the thread of a blocking bolt."""
+
 
 def wrong_windows(bolt: WindowBolt) -> list[str]:
     """Check that there are windows."""
@@ -105,6 +108,9 @@ def wrong_early(bolt: WindowedBolt) -> list[str]:
         return [f"early is {early!r}; give Every(ms) or Each(rows)"]
     if isinstance(bolt.windows, Counts):
         return ["early results are of windows by time: windows by count end with their rows; make them smaller"]
+    waits = bolt.blocking or inspect.iscoroutinefunction(bolt.purge)
+    if isinstance(early, Each) and waits and bolt.aggregate is None:
+        return ["early=Each(…) emits in the middle of a turn, where purge cannot wait: use Every(ms), or a def purge"]
     return []
 
 
@@ -139,8 +145,6 @@ def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
     """Check the methods that windows call within a turn: `takes` has the arguments of each."""
     name = type(bolt).__name__
     problems: list[str] = []
-    if bolt.blocking:
-        problems.append(f"{name} is blocking, which bolts with windows cannot be: use a blocking bolt downstream")
     problems += [
         f"{name} defines {method}, which is never called on a bolt with windows: use another bolt for that"
         for method in ("execute_batch", "execute_arrow", "on_tick")
@@ -150,11 +154,22 @@ def wrong_methods(bolt: WindowBolt, takes: Mapping[str, Given]) -> list[str]:
         if not bolt.defines(method):
             continue
         called = getattr(bolt, method)
-        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
-            problems.append(f"{name}.{method} is async, but windows call it in the middle of a turn: make it def")
-        elif not accepts(called, given):
+        problems += wrong_async(bolt, method, may_wait=method in MAY_WAIT)
+        if not accepts(called, given):
             problems.append(f"{name}.{method} must take ({', '.join(given)})")
     return problems
+
+
+def wrong_async(bolt: WindowBolt, method: str, *, may_wait: bool) -> list[str]:
+    """Check that a method is not `async def` where it cannot be."""
+    called, name = getattr(bolt, method), f"{type(bolt).__name__}.{method}"
+    if inspect.isasyncgenfunction(called):
+        return [f"{name} is async and has a yield: return a list of rows"]
+    if not inspect.iscoroutinefunction(called):
+        return []
+    if not may_wait:
+        return [f"{name} is async, but windows call it in the middle of a turn: make it def"]
+    return [f"{name} is async, but blocking=True is for def methods only"] if bolt.blocking else []
 
 
 def wrong_states(bolt: WindowedBolt) -> list[str]:
@@ -175,9 +190,8 @@ def wrong_states(bolt: WindowedBolt) -> list[str]:
     ]
     if isinstance(bolt.windows, Session) and not bolt.defines("merge"):
         found.append(f"sessions may overlap: {name} must define merge(first, second), which makes one state of two")
-    if inspect.iscoroutinefunction(bolt.purge) or inspect.isasyncgenfunction(bolt.purge):
-        found.append(f"{name}.purge is async, but windows call it in the middle of a turn: make it def")
-    elif not (accepts(bolt.purge, ("state", "window", "key")) or accepts(bolt.purge, ("state", "window"))):
+    found += wrong_async(bolt, "purge", may_wait=True)
+    if not (accepts(bolt.purge, ("state", "window", "key")) or accepts(bolt.purge, ("state", "window"))):
         found.append(f"{name}.purge must take (state, window), or (state, window, key)")
     return found
 

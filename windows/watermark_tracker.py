@@ -149,6 +149,20 @@ class WatermarkTracker:
         except WRONG as error:
             raise damaged(f"{type(error).__name__}: {error}") from error
 
+    @staticmethod
+    def renamed(dump: dict[str, Value], tasks: Mapping[int, int]) -> dict[str, Value]:
+        """A dump with other task ids for the input tasks: the topology was started with other tasks before them."""
+        settings, watermarks = dump["settings"], dump["watermarks"]
+        inputs = {tasks[task]: sends for task, sends in settings["inputs"].items()}
+        generators = {tasks[task]: state for task, state in dump["generators"].items()}
+        known = {tasks[task]: state for task, state in watermarks["inputs"].items()}
+        return {
+            **dump,
+            "settings": {**settings, "inputs": inputs, "generators": [tasks[task] for task in settings["generators"]]},
+            "watermarks": {**watermarks, "inputs": known},
+            "generators": generators,
+        }
+
     def _identity(self) -> dict[str, Value]:
         settings = {"inputs": self._sends_watermarks, "lag_ms": self._lag_ms, "generators": list(self._generators)}
         return {"version": VERSION, "kind": type(self).__name__, "settings": settings}

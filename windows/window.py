@@ -48,6 +48,11 @@ class Window:
         """Whether the window has ended. False in `purge` for an early result."""
         return True
 
+    @property
+    def revision(self) -> int:
+        """0: a result. Greater: a correction of it, in `retract`; a later correction has a greater number."""
+        return 0
+
     def __contains__(self, timestamp: object) -> bool:
         return isinstance(timestamp, int) and self.start <= timestamp < self.end
 
@@ -83,6 +88,28 @@ class EarlyWindow(Window):
     @property
     def final(self) -> bool:
         return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Window) and (self.start, self.end) == (other.start, other.end)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+
+class LateWindow(Window):
+    """A window in `retract`: it has fired without the late row. It equals the fired one."""
+
+    __slots__ = ("_revision",)
+
+    _revision: int
+
+    def __init__(self, start: int, end: int, revision: int) -> None:
+        super().__init__(start, end)
+        object.__setattr__(self, "_revision", revision)
+
+    @property
+    def revision(self) -> int:
+        return self._revision
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Window) and (self.start, self.end) == (other.start, other.end)

@@ -2,6 +2,7 @@
 
 sink.py          the protocol: pre_commit, commit, abort
 write_ahead.py   rows to a database, in one transaction with the number
+upsert_sink.py   the last row of each key to a table, corrections included
 file_sink.py     rows to files, which get their name at the commit
 map_sink.py      values by key, in a store of keys and values
 maps.py          what such a store keeps beside a value: the number, and perhaps the value before it
@@ -11,6 +12,7 @@ from .file_sink import FileSink
 from .map_sink import MapSink
 from .maps import BackingMap, OpaqueMap, TransactionalMap
 from .sink import Sink, SinkError
+from .upsert_sink import UpsertSink
 from .write_ahead import WriteAheadSink
 
 __all__ = [
@@ -21,5 +23,6 @@ __all__ = [
     "Sink",
     "SinkError",
     "TransactionalMap",
+    "UpsertSink",
     "WriteAheadSink",
 ]

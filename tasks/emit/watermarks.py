@@ -22,13 +22,14 @@ from ...windows import END_MS, StreamClock
 
 if TYPE_CHECKING:
     from ...acker import Pending
+    from ...topology import Value
     from .outbox import Outlet, Outlets
 
 
 class WatermarkEmitter:
     """The emitter of one task. `receivers`: the receiving tasks. `declared`: does the component emit watermarks?
 
-    `clocks`: the followed clock, by receiving task.
+    `clocks`: the followed clock, by receiving task; `followed`: by receiving component.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class WatermarkEmitter:
         self.receivers = receivers
         self.declared = declared
         self.clocks: Mapping[int, StreamClock] = {}
+        self.followed: Mapping[str, StreamClock] = {}
         self._name = name
         self._outlets = outlets
         self._origin = origin
@@ -61,6 +63,22 @@ class WatermarkEmitter:
         for sent_ms in (None if followed is None else followed.sent_ms, self.sent_ms):
             if sent_ms is not None:
                 self._send(self._outlets[task], sent_ms)
+
+    def save(self, now_ms: int) -> dict[str, Value]:
+        """What was sent and read so far, for a snapshot; all rows are sealed. `now_ms`: of the monotonic clock."""
+        if self.sent_ms is None and not self.followed:
+            return {}
+        return {"sent_ms": self.sent_ms, "clocks": {name: clock.dump(now_ms) for name, clock in self.followed.items()}}
+
+    def restore(self, saved: Mapping[str, Value], now_ms: int) -> None:
+        """Continue from what was saved. WindowStateError if a component has other windows now, or it is damaged.
+
+        A component that is new, or was without windows, begins with a new clock.
+        """
+        self.sent_ms = saved.get("sent_ms")
+        for name, dump in saved.get("clocks", {}).items():
+            if name in self.followed:
+                self.followed[name].load(dump, now_ms)
 
     def check(self) -> None:
         """EmitError if the component has not declared that it emits watermarks."""

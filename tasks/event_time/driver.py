@@ -14,17 +14,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...metrics import TimeMetrics
-from ...windows import END_MS, Time, WatermarkTracker
+from ...windows import END_MS, Time, WatermarkTracker, WindowStateError
 
 if TYPE_CHECKING:
     from ...runtime import Clock
-    from ...topology import Item
+    from ...topology import Item, Value
     from ...windows import EarlyWindows, Machine, WindowBolt
 
 
@@ -161,6 +161,30 @@ class EventTimeDriver:
         """Milliseconds on a clock that does not jump, and stands still while this task could not read its inputs."""
         return int(self._time.clock.monotonic() * 1000) - self.keeper.skipped_ms
 
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Value]:
+        """What it knows of time, for a snapshot. WindowStateError if a generator of the user raises."""
+        saved: dict[str, Value] = {"inputs": self.keeper.dump(self.now_ms()), "passed_on": self._passed_on}
+        if self.windows is not None:
+            saved |= {"wall_ms": self.windows.wall_ms, "revision": self.windows.late.revision}
+        return saved
+
+    def restore(self, saved: Mapping[str, Value], *, inputs: Mapping[str, Value] | None) -> None:
+        """Continue from what was saved, with the windows that were loaded: what is overdue fires at once.
+
+        `inputs`: the saved inputs, under the ids that they have now; None: they are other inputs, of which nothing is
+        known yet. WindowStateError if they do not fit.
+        """
+        if inputs is not None:
+            self.keeper.load(dict(inputs), self.now_ms())
+            self._passed_on = saved_int(saved.get("passed_on"))
+        self._sent_at_pass = self._time.sent()
+        if self.windows is not None:
+            self.windows.wall_ms = max(self.windows.wall_ms, saved_int(saved.get("wall_ms")) or 0)
+            self.windows.late.revision = saved_int(saved.get("revision")) or 0
+            self.fire_counted()
+
     # -- for people --------------------------------------------------------------------------------------------------
 
     @property
@@ -190,6 +214,13 @@ class EventTimeDriver:
         )
 
 
+def saved_int(value: Value) -> int | None:
+    """An int that was saved, or None. WindowStateError if it is something else."""
+    if value is not None and type(value) is not int:
+        raise WindowStateError(f"a number was saved as {value!r:.100}")
+    return value
+
+
 class WindowOutput(Protocol):
     """What becomes of windows that have fired. `keeps_rows`: do windows keep their rows, or states?"""
 
@@ -205,11 +236,17 @@ class WindowOutput(Protocol):
         ...
 
 
+class LateOutput(Protocol):
+    """What becomes of late rows. `revision`: the number of the last correction."""
+
+    revision: int
+
+
 class OpenWindows:
     """The windows of one instance of a bolt: which of them are due, and the results that were not emitted yet.
 
     `early`: those that also show results before they end. `by_clock`: do they fire by the clock of this task? Their
-    time is the wall clock at its furthest so far: rows do not become late because the clock was set back.
+    time is the wall clock at its furthest so far, `wall_ms`: rows do not become late because the clock was set back.
     """
 
     __slots__ = (
@@ -219,10 +256,11 @@ class OpenWindows:
         "_early",
         "_fire_when_idle",
         "_fires_after_ms",
-        "_wall_ms",
         "by_clock",
+        "late",
         "machine",
         "output",
+        "wall_ms",
     )
 
     def __init__(
@@ -231,9 +269,11 @@ class OpenWindows:
         machine: Machine[Any],
         output: WindowOutput,
         clock: Clock,
+        late: LateOutput,
         early: EarlyWindows | None = None,
     ) -> None:
         self.machine = machine
+        self.late = late
         self.output = output
         self.by_clock = not bolt.by_count and bolt.time is Time.PROCESSING
         self._by_ingestion = not bolt.by_count and bolt.time is Time.INGESTION
@@ -242,7 +282,7 @@ class OpenWindows:
         self._clock = clock
         self._early = early
         self._due: Iterator[Any] = iter(())
-        self._wall_ms = 0
+        self.wall_ms = 0
 
     def row_ms(self, ingested_ms: int | None) -> int | None:
         """The time of rows that arrive now; None: each row has its own."""
@@ -305,5 +345,5 @@ class OpenWindows:
         return min(known, default=None)
 
     def _now_ms(self) -> int:
-        self._wall_ms = max(self._wall_ms, int(self._clock.now() * 1000))
-        return self._wall_ms
+        self.wall_ms = max(self.wall_ms, int(self._clock.now() * 1000))
+        return self.wall_ms

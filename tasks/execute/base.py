@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..emit.emitter import Emitter
     from ..emit.outbox import Outbox
     from ..hooks import HookCalls
+    from .user_calls import InThread
 
 Fail = Callable[[Segment, int, BaseException], None]
 FailSegment = Callable[[Segment, BaseException | str | None], None]
@@ -35,6 +36,7 @@ class Tools:
     """What a bolt task gives its executor.
 
     `lost(error)`: a result is lost, not only a row. `state`: what the component declares as state; None: nothing.
+    `in_thread`: runs work in the thread of a blocking bolt; None: it is not blocking.
     """
 
     emitter: Emitter
@@ -46,6 +48,7 @@ class Tools:
     hooks: HookCalls | None
     lost: Callable[[BaseException], None]
     state: StateValue = None
+    in_thread: InThread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Executor(ABC):
 
     hold_open = False
     """True: the bolt acks by itself. False: the task counts executed rows as done."""
+    in_loop = False
+    """`run` is called in the event loop, also of a blocking bolt: it uses the thread by itself."""
     plain = True
     """User code is not `async def`: a turn seldom waits, so it need not start in the asyncio task."""
     _hooks: HookCalls | None = None

@@ -3,7 +3,8 @@
     run: segment ─► machine (tuples) … advance ─► windows ─► fire: execute(window) ─► released: acked, or failed
 
 1. A tuple is open until its last window has fired; it fails if one of its windows raised. A late one is acked at once.
-2. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
+2. With exactly once, tuples are saved with the snapshots, and a restored tuple is neither acked nor failed.
+3. When an instance ends, the tuples that it held fail, and their messages come again (bolt_task.py).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...windows import all_ms
-from ..drive import USER_ERRORS, finish, user_error
+from ..drive import USER_ERRORS, user_error
 from ..event_time.driver import EventTimeDriver, OpenWindows
 from .base import Executor
+from .user_calls import UserCalls
 from .window_results import LateRows, rows_of
 
 if TYPE_CHECKING:
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from ..emit.collectors import BoltTaskCollector
     from ..event_time.driver import TimeTools
     from .base import Tools
+    from .kept_tuples import KeptTuples
 
 
 class BufferedExecutor(Executor):
     """Runs a BufferedWindowBolt. `driver`: of the event time that its windows fire by."""
 
     hold_open = True
+    in_loop = True
 
     def __init__(
         self,
@@ -38,15 +42,18 @@ class BufferedExecutor(Executor):
         tools: Tools,
         collector: BoltTaskCollector,
         time: TimeTools,
+        kept: KeptTuples,
     ) -> None:
         machine = bolt.machine(settings)
+        machine.convert_rows(kept.pack, kept.unpack)
         self._collector = collector
         self._hooks = tools.hooks
         self._machine = machine
         self._reader = bolt.reader()
-        self._late = LateRows(bolt, tools.emitter, machine)
-        calls = WindowCalls(bolt, machine, tools, collector, self._late.arity)
-        self._windows = OpenWindows(bolt, machine, calls, time.clock)
+        user = UserCalls(tools.in_thread, tools.suspend)
+        self._late = LateRows(bolt, tools.emitter, machine, user)
+        calls = WindowCalls(bolt, machine, tools, collector, self._late.arity, user)
+        self._windows = OpenWindows(bolt, machine, calls, time.clock, self._late)
         self.driver = EventTimeDriver(time, self._windows)
         self._by_count = bolt.by_count
 
@@ -62,7 +69,10 @@ class BufferedExecutor(Executor):
         for at in taken.late:
             tup = rows.values[at]
             try:
-                self._late.take(segment, tup.offset, rows.timestamps[at])
+                if self._late.waits:
+                    await self._late.take_waiting(segment, tup.offset, rows.timestamps[at])
+                else:
+                    self._late.take(segment, tup.offset, rows.timestamps[at])
             except USER_ERRORS as raised:
                 collector.fail(tup, user_error(raised))
             else:
@@ -90,7 +100,7 @@ class WindowCalls:
     `arity`: of the rows that `execute` returns.
     """
 
-    __slots__ = ("_arity", "_bolt", "_collector", "_counters", "_machine", "_spoilt", "_suspend")
+    __slots__ = ("_arity", "_bolt", "_collector", "_counters", "_lost", "_machine", "_spoilt", "_user")
 
     keeps_rows = True
 
@@ -101,13 +111,15 @@ class WindowCalls:
         tools: Tools,
         collector: BoltTaskCollector,
         arity: int,
+        user: UserCalls,
     ) -> None:
         self._arity = arity
         self._bolt = bolt
         self._collector = collector
         self._counters = tools.emitter.counters
+        self._lost = tools.lost
         self._machine = machine
-        self._suspend = tools.suspend
+        self._user = user
         self._spoilt: dict[int, BaseException] = {}  # id of a tuple → the error of one of its windows
 
     @property
@@ -128,15 +140,13 @@ class WindowCalls:
     async def _execute(self, window: WindowRows) -> None:
         anchors = list(window.rows) if self._bolt.anchored else None
         try:
-            returned: Returned = self._bolt.execute(window)
-            if returned is not None and not isinstance(returned, tuple | list):
-                returned = await finish(returned, self._suspend) if hasattr(returned, "__await__") else returned
+            returned: Returned = await self._user.call(self._bolt.execute, window)
             for row in rows_of(returned, self._arity, f"{type(self._bolt).__name__}.execute"):
                 self._collector.emit(row, anchors)
         except USER_ERRORS as raised:
             error = user_error(raised)
             error.add_note(f"in window {window.window} of key {window.key!r:.100}")
-            self._collector.report_error(error)
+            self._lost(error)
             for tup in window.rows:
                 self._spoilt[id(tup)] = error
 

@@ -6,7 +6,8 @@
 
 1. A row is acked when it is in its windows: open windows are lost with the process (docs/windows.md).
 2. Windows by count fire at once; by processing time when the clock is due; the others by the watermark.
-3. `purge` is called when its window's row is emitted: in each turn for as many windows as a turn has tuples.
+3. `purge` is called when its window's row is emitted: in each turn for as many windows as a turn has tuples. `purge`
+   and `retract` may wait (user_calls.py).
 4. Early results are emitted with the row that makes them due, or when the clock is due; ended windows come first.
 """
 
@@ -18,10 +19,11 @@ from ...windows import all_ms
 from ..drive import USER_ERRORS, user_error
 from ..event_time.driver import EventTimeDriver, OpenWindows
 from .base import Executor
+from .user_calls import UserCalls
 from .window_results import LateRows, WindowResults
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from ...topology import Fields, Segment
     from ...windows import AddResult, ReadRows, TimeSettings, WindowedBolt
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 class WindowExecutor(Executor):
     """Runs a WindowedBolt. `driver`: of the event time that its windows fire by."""
+
+    in_loop = True
 
     def __init__(
         self,
@@ -45,24 +49,41 @@ class WindowExecutor(Executor):
         self._hooks = tools.hooks
         self._machine = machine
         self._reader = bolt.reader(layout)
-        self._late = LateRows(bolt, tools.emitter, machine)
-        self._results = WindowResults(bolt, machine, tools.emitter, tools.lost)
-        self._windows = OpenWindows(bolt, machine, self._results, time.clock, machine.early)
+        calls = UserCalls(tools.in_thread, tools.suspend)
+        self._late = LateRows(bolt, tools.emitter, machine, calls)
+        self._results = WindowResults(bolt, machine, tools.emitter, tools.lost, calls)
+        self._windows = OpenWindows(bolt, machine, self._results, time.clock, self._late, machine.early)
         self.driver = EventTimeDriver(time, self._windows)
         self._by_count = bolt.by_count
 
-    def run(self, segment: Segment, start: int, stop: int) -> int:
+    def run(self, segment: Segment, start: int, stop: int) -> int | Awaitable[int]:
         begun_s = 0.0 if self._hooks is None else self._hooks.begin()
         rows = self._reader.read(segment, start, stop, self._windows.row_ms(segment.ingested_ms))
         places, failed = rows.places, rows.failed
         taken = self._machine.add_rows(rows, self._results.emit)
         if taken.failed:
             failed += [(places[at], error) for at, error in taken.failed]
+        if taken.late and self._late.waits:
+            return self._finish_late(segment, start, stop, rows, taken, begun_s)
         for at in taken.late:
             try:
                 self._late.take(segment, places[at], rows.timestamps[at])
             except USER_ERRORS as raised:
                 failed.append((places[at], user_error(raised)))
+        return self._finish(segment, start, stop, rows, taken, begun_s)
+
+    async def _finish_late(
+        self, segment: Segment, start: int, stop: int, rows: ReadRows, taken: AddResult, begun_s: float
+    ) -> int:
+        for at in taken.late:
+            try:
+                await self._late.take_waiting(segment, rows.places[at], rows.timestamps[at])
+            except USER_ERRORS as raised:
+                rows.failed.append((rows.places[at], user_error(raised)))
+        return self._finish(segment, start, stop, rows, taken, begun_s)
+
+    def _finish(self, segment: Segment, start: int, stop: int, rows: ReadRows, taken: AddResult, begun_s: float) -> int:
+        failed = rows.failed
         for offset, error in failed:
             self._fail(segment, offset, error)
         if self._by_count:

@@ -6,26 +6,49 @@ User code and machines return values; rows are made of them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...topology import DEFAULT_STREAM, EmitError, Row, Segment
-from ...windows import Fired, LatePolicy, Machine, TimestampError, WindowBolt, WindowedBolt, to_datetime, to_ms
+from ...windows import (
+    Fired,
+    LatePolicy,
+    LateWindow,
+    Machine,
+    TimestampError,
+    WindowBolt,
+    WindowedBolt,
+    to_datetime,
+    to_ms,
+)
 from ..drive import USER_ERRORS, user_error
 from ..emit.lineage import UNTRACKED
 
 if TYPE_CHECKING:
     from ...topology import Function, Item, Key, Returned, Timestamp, Value
-    from ...windows import IncrementalMachine
+    from ...windows import IncrementalMachine, Window
     from ..emit.emitter import Emitter
+    from .user_calls import UserCalls
 
 
 class WindowResults:
     """Emits the results of one windowed bolt (a WindowOutput)."""
 
-    __slots__ = ("_arity", "_bolt", "_emitter", "_machine", "_names", "_one_key", "_purge", "_report", "_shows_early")
+    __slots__ = (
+        "_arity",
+        "_bolt",
+        "_emitter",
+        "_machine",
+        "_names",
+        "_one_key",
+        "_purge",
+        "_report",
+        "_shows_early",
+        "_waiting",
+    )
 
     keeps_rows = False
 
@@ -35,6 +58,7 @@ class WindowResults:
         machine: IncrementalMachine,
         emitter: Emitter,
         report: Callable[[BaseException], None],
+        calls: UserCalls,
     ) -> None:
         default = emitter.streams.get(DEFAULT_STREAM)
         self._arity = 0 if default is None else default.arity
@@ -44,6 +68,7 @@ class WindowResults:
         self._report = report
         self._shows_early = machine.early is not None
         self._purge = _with_key(bolt.purge) if bolt.aggregate is None else None
+        self._waiting = None if self._purge is None or not calls.waits(bolt.purge) else partial(calls.call, self._purge)
         self._one_key = bolt.key is not None and not isinstance(bolt.key, tuple)
         self._names = () if bolt.aggregate is None else bolt.aggregate.names
 
@@ -52,6 +77,8 @@ class WindowResults:
         return self._machine.states
 
     async def emit_due(self, due: Iterator[Fired], most: int) -> bool:
+        if self._waiting is not None:
+            return await self._emit_each(self._waiting, due, most)
         fired = list(islice(due, most))
         if fired:
             self.emit(fired)
@@ -77,6 +104,23 @@ class WindowResults:
             items = self._rows(self._dated(whole) if self._bolt.times == "datetime" else whole)
         if items and out is not None:
             self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
+
+    async def _emit_each(self, purge: Callable[..., Awaitable[Returned]], due: Iterator[Fired], most: int) -> bool:
+        """One by one: `purge` may wait."""
+        out, emitted = self._emitter.streams.get(DEFAULT_STREAM), 0
+        for fired in islice(due, most):
+            self._emitter.counters.fired += fired.window.final
+            items: list[Item] = []
+            try:
+                if fired.error is not None:
+                    raise fired.error
+                self._add(await purge(fired.result, fired.window, fired.key), items)
+            except USER_ERRORS as error:
+                self._lost(fired, user_error(error))
+            if items and out is not None:
+                self._emitter.add(UNTRACKED, out, [row[0] for row in items] if out.bare else items, None)
+            emitted += 1
+        return emitted == most
 
     def _dated(self, fired: list[Fired]) -> list[Item]:
         """The same with datetimes. A window outside of the range of datetime is lost."""
@@ -114,12 +158,14 @@ class WindowResults:
             if fired.error is not None:
                 raise fired.error
             assert self._purge is not None  # noqa: S101 - for the type checker
-            returned = self._purge(fired.result, fired.window, fired.key)
-            if returned is not None:
-                rows = rows_of(returned, self._arity, f"{type(self._bolt).__name__}.purge")
-                items += [self._emitter.streams.row(row, DEFAULT_STREAM)[1] for row in rows]
+            self._add(self._purge(fired.result, fired.window, fired.key), items)
         except USER_ERRORS as error:
             self._lost(fired, user_error(error))
+
+    def _add(self, returned: Returned, items: list[Item]) -> None:
+        if returned is not None:
+            rows = rows_of(returned, self._arity, f"{type(self._bolt).__name__}.purge")
+            items += [self._emitter.streams.row(row, DEFAULT_STREAM)[1] for row in rows]
 
     def _lost(self, fired: Fired, error: BaseException) -> None:
         lost = "which is lost" if fired.window.final else "of which an early result is lost"
@@ -128,27 +174,43 @@ class WindowResults:
 
 
 class LateRows:
-    """Handles the late tuples of one bolt. `arity`: how many fields its rows have."""
+    """Handles the late tuples of one bolt. `arity`: how many fields its rows have; `waits`: may `retract` wait?
 
-    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Machine[object]) -> None:
+    `revision`: the number of the last late row; rows that `retract` returns are corrections with this number.
+    """
+
+    def __init__(self, bolt: WindowBolt, emitter: Emitter, machine: Machine[object], calls: UserCalls) -> None:
         self._bolt = bolt
         self._emitter = emitter
         self._machine = machine
         default = emitter.streams.get(DEFAULT_STREAM)
         self.arity = 0 if default is None else default.arity
+        self.revision = 0
+        self.waits = bolt.late is LatePolicy.RETRACT and calls.waits(bolt.retract)
+        self._calls = calls
 
     def take(self, segment: Segment, offset: int, timestamp: Timestamp) -> None:
         """Handle one of them. Raises what `retract` raises."""
-        emitter, bolt = self._emitter, self._bolt
-        emitter.counters.late += 1
-        if bolt.late is LatePolicy.DROP:
-            return
-        at_ms = to_ms(timestamp)
-        if bolt.late is LatePolicy.STREAM:
-            origin = segment.origin
-            self._emit(segment, offset, (segment.row(offset), at_ms, origin.component, origin.stream), bolt.late_stream)
-            return
-        returned = bolt.retract(segment.tuple_at(offset), self._machine.windows_of(at_ms))
+        self._emitter.counters.late += 1
+        if self._bolt.late is LatePolicy.RETRACT:
+            self._add(segment, offset, self._bolt.retract(segment.tuple_at(offset), self._next(timestamp)))
+        elif self._bolt.late is LatePolicy.STREAM:
+            origin, at_ms = segment.origin, to_ms(timestamp)
+            row = segment.row(offset), at_ms, origin.component, origin.stream
+            self._emit(segment, offset, row, self._bolt.late_stream)
+
+    async def take_waiting(self, segment: Segment, offset: int, timestamp: Timestamp) -> None:
+        """Handle one of them with a `retract` that may wait. Raises what it raises."""
+        self._emitter.counters.late += 1
+        windows = self._next(timestamp)
+        self._add(segment, offset, await self._calls.call(self._bolt.retract, segment.tuple_at(offset), windows))
+
+    def _next(self, timestamp: Timestamp) -> list[Window]:
+        self.revision += 1
+        return [LateWindow(one.start, one.end, self.revision) for one in self._machine.windows_of(to_ms(timestamp))]
+
+    def _add(self, segment: Segment, offset: int, returned: Returned) -> None:
+        bolt = self._bolt
         for row in rows_of(returned, self.arity, f"{type(bolt).__name__}.retract"):
             self._emit(segment, offset, row, DEFAULT_STREAM)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ...windows import BufferedWindowBolt, TimeSettings, WatermarkTracker, WindowBolt, WindowedBolt
 from ..event_time.driver import EventTimeDriver, TimeTools
 from .buffered_executor import BufferedExecutor
+from .kept_tuples import KeptTuples
 from .window_executor import WindowExecutor
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def window_executor(
     if isinstance(component, BufferedWindowBolt):
         if (hooks := tools.hooks) is not None:
             collector.on_ack(lambda tup: hooks.call("bolt_ack", tup, task.task_id))
-        return BufferedExecutor(component, settings, tools, collector, time)
+        kept = KeptTuples(env.stream_fields())
+        return BufferedExecutor(component, settings, tools, collector, time, kept)
     if not isinstance(component, WindowedBolt):
         raise TypeError(f"{component!r} is neither a WindowedBolt nor a BufferedWindowBolt")
     fields = env.stream_fields()

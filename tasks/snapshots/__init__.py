@@ -3,13 +3,17 @@
 messages.py  what is sent to a task, and between tasks
 agent.py     what tasks need of their process
 saved.py     what is saved of a task
+window_capture.py, window_loading.py   its windows
 """
 
 from .agent import SnapshotAgent
+from .handles import handles_of
 from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
 from .saved import RestoredTask
+from .sections import LOADERS
 
 __all__ = [
+    "LOADERS",
     "SNAPSHOT_MESSAGES",
     "AbortSnapshot",
     "Aligned",
@@ -17,4 +21,5 @@ __all__ = [
     "RestoredTask",
     "SnapshotAgent",
     "TakeSnapshot",
+    "handles_of",
 ]

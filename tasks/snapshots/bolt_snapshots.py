@@ -21,12 +21,13 @@ from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, user_error
 from .barriers import BarrierEmitter
 from .messages import AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
-from .saved import TASK, RestoredTask
-from .task_saver import TaskSaver
+from .saved import TASK, WINDOWS, RestoredTask
+from .task_saver import FIRST_ROWS, TaskSaver
 from .touching import KeyToucher
 
 if TYPE_CHECKING:
     from ...actors import Inbox
+    from ..bolt_time import BoltTime
     from ..in_flight import InFlight
     from ..task import TaskActor
     from .agent import SnapshotAgent
@@ -46,6 +47,7 @@ class BoltSnapshots:
         "_agent",
         "_prepared",
         "_task",
+        "_unchecked",
         "aligner",
         "barriers",
         "held",
@@ -62,6 +64,7 @@ class BoltSnapshots:
         self._task = task
         self._prepared: tuple[int, Any] | None = None
         self.held = held
+        self._unchecked = 0  # so many rows more, and windows are checked
         self.aligner = Aligner(env.barrier_senders(spec.component))
         receivers = env.barrier_receivers(spec.component)
         self.barriers = BarrierEmitter(spec, task.emitter, task.outbox.outlets, receivers)
@@ -86,6 +89,15 @@ class BoltSnapshots:
         """The small values that the task had saved."""
         return {} if self.restored is None else self.restored.sections.get(TASK, {}).get(None, {})
 
+    def restore_time(self, time: BoltTime) -> None:
+        """Continue with the time and the windows that the task had saved, and save them with each snapshot."""
+        restored = self.restored
+        if restored is not None:
+            time.restore(self.saved(), restored.sections.get(WINDOWS, {}))
+        self.own = time.save
+        self.saver.tables = time.tables()
+        self._unchecked = 0 if self.saver.tables is None else FIRST_ROWS
+
     async def restore_sink(self) -> None:
         """Commit again what the restored snapshot contains: the process may have ended before it was committed."""
         sink, restored = self._task.user.component, self.restored
@@ -103,6 +115,10 @@ class BoltSnapshots:
             self.aligner.received[segment.origin.task] += len(segment.items)
         if self.toucher is not None:
             self.toucher.touch_rows(segment, start, stop)
+        if self._unchecked:
+            self._unchecked = max(0, self._unchecked - (stop - start))
+            if not self._unchecked:
+                self._check_first_rows()
 
     async def on_barrier(self, segment: Segment) -> None:
         """A barrier has come, after all rows that its source has sent before it."""
@@ -146,6 +162,7 @@ class BoltSnapshots:
             task.report("pre_commit" if isinstance(component, Sink) else "flush", error)
             task.row_failed(error)
             return
+        task.emitter.seal()  # what is saved of time is that after all rows before the barrier
         try:
             self.saver.freeze(number, self.own(), None if self._prepared is None else self._prepared[1])
         except StateError as error:
