@@ -11,7 +11,7 @@ import pytest
 from aiostorm import AckValueSpout, BasicBolt, Config, FailValueSpout, Spout, TopologyBuilder, TopologyError, spout
 from aiostorm.state import KeyedState, Sink, ValueState
 from aiostorm.topology import Topology, lost_at_restart, make_plan
-from aiostorm.windows import Count, Tumbling, WindowedBolt
+from aiostorm.windows import BufferedWindowBolt, Count, Tumbling, WindowedBolt
 
 EXACTLY_ONCE = Config(guarantee="exactly-once")
 
@@ -227,6 +227,26 @@ def test_a_topology_that_names_its_guarantee_is_checked_when_it_is_built() -> No
         builder.create_topology(config=EXACTLY_ONCE)
     assert [problem.partition(":")[0] for problem in caught.value.problems] == ["spout 'acking'", "spout 'source'"]
     assert builder.create_topology(config=Config(workers=1))
+
+
+class LongWindows(BufferedWindowBolt):
+    windows = Tumbling(3_600_000)
+    timestamp = "n"
+    outputs = "rows"
+
+    def execute(self, window: Any) -> Any:
+        return []
+
+
+def test_only_messages_that_are_tracked_can_be_kept_too_long() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("source", Repeatable)
+    builder.set_bolt("windows", LongWindows).shuffle_grouping("source")
+    with pytest.raises(TopologyError, match="messages time out after 30 s"):
+        builder.create_topology()
+    for guarantee in ("exactly-once", "at-most-once"):
+        config = Config(guarantee=guarantee)
+        assert make_plan(builder.create_topology(config=config), config)
 
 
 # -- what a restart loses ----------------------------------------------------------------------------------------------
