@@ -69,11 +69,11 @@ def test_a_dump_of_inputs_fits_other_ids() -> None:
 
 def test_generators_fit_other_ids() -> None:
     old = tracker(3, 4, sends=False)
-    old.observe(3, [70], [()], 1)
+    old.observe(3, [70, 70], [(), ()], 1)
     dump = unpack_value(pack_value(old.dump(2)))
     new = tracker(7, 9, sends=False)
     new.load(WatermarkTracker.renamed(dump, {3: 9, 4: 7}), 2)
     for each, first, second in ((old, 3, 4), (new, 9, 7)):
-        each.observe(second, [90], [()], 3)
-        each.tick(10_000)
+        each.observe(second, [90, 90], [(), ()], 3)
+        each.tick(2_000)
         assert each.by_input() == {first: 70, second: 90}
