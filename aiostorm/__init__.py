@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from .metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
     from .runtime import AiostormError
+    from .state import FileSink, KeyedState, MapSink, Sink, ValueState, WriteAheadSink
     from .tasks import ErrorReport
     from .topology import (
         DEAD_LETTER_STREAM,
@@ -111,6 +112,7 @@ _PACKAGES = {
     "WorkerError cleanup_ctx lifespan running",
     "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
     "runtime": "AiostormError",
+    "state": "FileSink KeyedState MapSink Sink ValueState WriteAheadSink",
     "tasks": "ErrorReport",
     "topology": "DEAD_LETTER_STREAM DEFAULT_STREAM AckValueSpout BasicBolt BasicCollector BatchCollector Bolt "
     "BoltCollector Component Config ConfigError EmitError Failure FailValueSpout Fields Grouping GroupingContext "
@@ -157,13 +159,16 @@ __all__ = [
     "FailValueSpout",
     "Failure",
     "Fields",
+    "FileSink",
     "Fold",
     "Grouping",
     "GroupingContext",
     "JoinBolt",
+    "KeyedState",
     "LatePolicy",
     "LocalCluster",
     "MailboxClosedError",
+    "MapSink",
     "Max",
     "Mean",
     "Min",
@@ -174,6 +179,7 @@ __all__ = [
     "RestartPolicy",
     "RunningTopology",
     "Session",
+    "Sink",
     "Sliding",
     "Spout",
     "SpoutCollector",
@@ -197,11 +203,13 @@ __all__ = [
     "TupleBatch",
     "UnhashableKeyError",
     "UnsendableError",
+    "ValueState",
     "Window",
     "WindowRows",
     "WindowedBolt",
     "WorkerContext",
     "WorkerError",
+    "WriteAheadSink",
     "bolt",
     "cleanup_ctx",
     "direct",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .parent.worker_registry import WorkerBackend
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
+    from .snapshots.place import Restore
     from .targets import TargetError, import_topology
     from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
@@ -46,6 +47,7 @@ __all__ = [
     "NotCompletedError",
     "PipeHeartbeatSender",
     "ProcessBackend",
+    "Restore",
     "RunningTopology",
     "State",
     "StatusRequest",
@@ -85,6 +87,7 @@ _LATER = {
     "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
+    "snapshots.place": "Restore",
     "targets": "TargetError import_topology",
     "worker.worker": "TERMINATED WorkerOptions work",
     "parent.worker_lifecycle": "LifecycleTimings",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from ..transport import PeerRouter
 
 if TYPE_CHECKING:
     from ..actors import Ref
+    from ..transport import PayloadKind
 
 
 class NodeRouter(PeerRouter, Protocol):
     """Links to other processes, and refs to their actors."""
+
+    def handle(
+        self, kind: PayloadKind, handler: Callable[[str, int, memoryview], None], *, replace: bool = False
+    ) -> None:
+        """As of a PeerRouter. `replace`: take the place of the handler that the kind has."""
+        ...
 
     @property
     def name(self) -> str:

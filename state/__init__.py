@@ -12,6 +12,7 @@ manifest.py     what belongs to a snapshot, written last
 governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
+listing.py      the snapshots in a store, for people
 fsspec_store.py a store on s3://, gs://, hdfs://, …
 reopening_store.py a store that is opened again after a failed sync
 sinks/          bolts that write exactly once: they commit by the number of the snapshot
@@ -41,6 +42,7 @@ from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
 from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_owned, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
+from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeyOwner, check_restorable
 from .reopening_store import ReopeningStore
@@ -89,6 +91,8 @@ __all__ = [
     "Keeper",
     "KeyOwner",
     "KeyedState",
+    "ListedComponent",
+    "ListedSnapshot",
     "Lost",
     "Manifest",
     "MapSink",
@@ -121,6 +125,7 @@ __all__ = [
     "check_restorable",
     "check_savable",
     "chunks_of",
+    "list_snapshots",
     "load_owned",
     "load_task",
     "manifest_name",

@@ -135,8 +135,8 @@ def pack_manifest(manifest: Manifest) -> bytes:
     return pack_framed(_MAGIC, FORMAT, _to_json(manifest))
 
 
-def read_manifest(name: str, data: bytes | None, topology: str) -> Manifest:
-    """A manifest of this topology. DamagedError; ForeignError if it is another topology's or of a newer format."""
+def read_manifest(name: str, data: bytes | None, topology: str | None = None) -> Manifest:
+    """A manifest of this topology (None: any). DamagedError; ForeignError: another topology's, or of a newer format."""
     found = unpack_framed(_MAGIC, FORMAT, name, data)
     try:
         manifest = _from_json(found)
@@ -144,7 +144,7 @@ def read_manifest(name: str, data: bytes | None, topology: str) -> Manifest:
         raise DamagedError(name, f"the content is not a manifest: {error!r:.200}") from error
     if manifest.name != name:
         raise ForeignError(f"{name} is the manifest {manifest.name} under another name")
-    if manifest.topology != topology:
+    if topology is not None and manifest.topology != topology:
         raise ForeignError(
             f"{name} is a snapshot of topology {manifest.topology!r}, not of {topology!r}: use another folder"
         )

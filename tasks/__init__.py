@@ -18,6 +18,7 @@ from .snapshots import (
     RestoredTask,
     SnapshotAgent,
     TakeSnapshot,
+    handles_of,
 )
 from .spout_task import SpoutTask
 from .task import Activate, Deactivate, FailPending, TaskActor
@@ -53,6 +54,7 @@ __all__ = [
     "WorkerResources",
     "describe",
     "direct",
+    "handles_of",
     "import_hooks",
     "update_bolt",
     "update_spout",

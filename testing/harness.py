@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ..acker import Acks, single_root
@@ -168,7 +169,7 @@ async def bolt_harness(
     }
     settings = Config().merge(config).merge({"acker_executors": 1})
     topology = _topology(bolt, inputs)
-    plan = make_plan(topology, settings)
+    plan = make_plan(_without_refusals(topology), settings)
     [task_spec] = [task for task in plan.tasks if task.component == BOLT]
     spec = topology.components[BOLT]
     own = component_config(settings, spec.config)
@@ -307,8 +308,12 @@ def _topology(bolt: Any, inputs: Mapping[str, Fields]) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout(INPUT, FixedSpout([], streams=inputs))
     declarer = builder.set_bolt(BOLT, bolt)
+    key = _key_of(bolt)
     for stream in inputs:
-        declarer.shuffle_grouping(INPUT, stream=stream)
+        if key:
+            declarer.fields_grouping(INPUT, *key, stream=stream)
+        else:
+            declarer.shuffle_grouping(INPUT, stream=stream)
     topology = builder.create_topology()
     outputs = topology.components[BOLT].outputs
     if not outputs:
@@ -318,3 +323,20 @@ def _topology(bolt: Any, inputs: Mapping[str, Fields]) -> Topology:
         subscribe = output.direct_grouping if declared.direct else output.global_grouping
         subscribe(BOLT, stream=stream)
     return builder.create_topology()
+
+
+def _without_refusals(topology: Topology) -> Topology:
+    """A harness has no snapshots: of a sink the test calls `pre_commit` and `commit` itself."""
+    return replace(topology, components={name: replace(of, refused={}) for name, of in topology.components.items()})
+
+
+def _key_of(bolt: Any) -> tuple[str, ...]:
+    """The fields of its state by key; none: it has no such state, or cannot be made, which is reported later."""
+    made = bolt
+    if callable(bolt) and not isinstance(bolt, Component | type):
+        try:
+            made = bolt()
+        except Exception:
+            return ()
+    key = getattr(getattr(made, "state", None), "key_fields", ())
+    return key if isinstance(key, tuple) else ()

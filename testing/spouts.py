@@ -11,7 +11,9 @@
    the test decides about that (or `topology.max.retries`, which replays before the spout is notified).
 3. `next_tuple` emits one row, so `topology.max.spout.pending` is exact. With nothing to emit it returns, and `feed`
    wakes it: an idle feeder costs a virtual loop next to nothing.
-4. A script is for one run: rows that were emitted are removed.
+4. A script is for one run: rows that were emitted are removed. With exactly-once they are kept, and a task's position
+   is how many it has emitted: after a rollback, or in a later run, those behind its position are emitted again. A row
+   then counts as acked when a snapshot that contains it is committed.
 
 Storm: org.apache.storm.testing.FeederSpout, FixedTupleSpout, FixedTuple, AckFailMapTracker.
 """
@@ -43,7 +45,10 @@ class FixedTuple:
 class Script:
     """What the tasks of a scripted spout emit, and what became of it. Shared by the test and all tasks."""
 
-    __slots__ = ("_next_id", "acked", "changes", "collectors", "ended", "failed", "open_ids", "rows", "streams")
+    __slots__ = (
+        *("_next_id", "acked", "changes", "collectors", "emitted", "ended"),
+        *("failed", "open_ids", "rows", "settled", "streams"),
+    )
 
     def __init__(self, streams: Mapping[str, Fields]) -> None:
         self.streams = streams
@@ -53,6 +58,8 @@ class Script:
         self.failed: dict[Any, Failure] = {}
         self.ended = False
         self.collectors: dict[int, Any] = {}
+        self.emitted: dict[int, list[tuple[Row, Any, str]]] = {}  # by the index of the task, with exactly-once
+        self.settled: dict[int, int] = {}  # how many of these
         self.changes = Changes()
         self._next_id = 0
 
@@ -86,6 +93,22 @@ class Script:
             self.failed[message_id] = failure
         self.changes.notify()
 
+    def begin_at(self, index: int, position: int) -> None:
+        """The task with this index has emitted so many rows: those after them come again."""
+        emitted = self.emitted.setdefault(index, [])
+        self.rows.extendleft(reversed(emitted[position:]))
+        del emitted[position:]
+        while len(emitted) < position and self.rows:  # a script of another run
+            emitted.append(self.rows.popleft())
+
+    def settle_emitted(self, index: int, position: int) -> None:
+        """The rows before this position are in a snapshot."""
+        first = self.settled.get(index, 0)
+        for _, message_id, _ in self.emitted[index][first:position]:
+            if message_id is not None:
+                self.settle(message_id, None)
+        self.settled[index] = max(first, position)
+
     def wake(self) -> None:
         """There is something new for the tasks."""
         for collector in self.collectors.values():
@@ -116,7 +139,9 @@ class ScriptedSpout(Spout):
         self.outputs = streams  # type: ignore[misc]
         self._script = Script(streams)
         self._collector: SpoutCollector
-        self._task_id = 0
+        self._context: TopologyContext
+        self._restored = False
+        self._position = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A view for one task on the same script; see the module."""
@@ -149,14 +174,20 @@ class ScriptedSpout(Spout):
 
     def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         self._collector = collector
-        self._task_id = context.task_id
+        self._context = context
+        self._restored = context.config.guarantee != "exactly-once"
+        self._position = 0
         self._script.collectors[context.task_id] = collector
 
     def next_tuple(self) -> None:
         """Emit the next row of the script, if there is one."""
         script = self._script
+        if not self._restored:
+            self.restore(0)
         if script.rows:
             row, message_id, stream = script.rows.popleft()
+            if self._index in script.emitted:
+                script.emitted[self._index].append((row, message_id, stream))
             self._collector.emit(row, message_id, stream)
             script.changes.notify()
         elif script.ended:
@@ -168,8 +199,24 @@ class ScriptedSpout(Spout):
     def fail(self, message_id: Any, failure: Failure) -> None:
         self._script.settle(message_id, failure)
 
+    def snapshot(self) -> int:
+        self._position = len(self._script.emitted.get(self._index, ())) if self._restored else 0
+        return self._position
+
+    def restore(self, position: int) -> None:
+        self._restored = True
+        self._script.begin_at(self._index, position)
+
+    def committed(self, number: int) -> None:
+        if self._position:
+            self._script.settle_emitted(self._index, self._position)
+
     def close(self) -> None:
-        self._script.collectors.pop(self._task_id, None)
+        self._script.collectors.pop(self._context.task_id, None)
+
+    @property
+    def _index(self) -> int:
+        return self._context.task_index
 
     def _describe(self) -> str:
         script = self._script

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "graph": "Print the graph of a topology.",
     "pressure": "Show the backpressure of a running topology.",
     "run": "Run a topology on this machine.",
+    "snapshots": "List the snapshots of a topology.",
     "spare": "",
     "update": "Change settings of a running topology.",
     "worker": "Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.",

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
+
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ..cluster import Restore
+    from ..topology import Config
 
 TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS are the arguments of that function:
 
@@ -36,6 +43,67 @@ def config_options(command: Any) -> Any:
     ):
         command = option(command)
     return command
+
+
+def snapshot_options(command: Any) -> Any:
+    """The options for the guarantee of a run; `take_snapshot_options` reads them."""
+    options = (
+        click.option(
+            "--guarantee",
+            type=click.Choice(["at-least-once", "exactly-once", "at-most-once"]),
+            help="What a row does to the results, with failures or without. Default: at-least-once.",
+        ),
+        click.option("--state", metavar="DIR", help="Folder or URL for snapshots. Needs --guarantee exactly-once."),
+        click.option(
+            "--restore",
+            type=_RestoreType(),
+            default="latest",
+            show_default=True,
+            help="Snapshot to continue from: latest, its number, or none to begin from the start.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class SnapshotOptions(NamedTuple):
+    """What the options of `snapshot_options` say. `settings`: as KEY=VALUE. `restore`: see LocalCluster.submit."""
+
+    settings: tuple[str, ...]
+    restore: Restore
+    given: str
+    """The options that need exactly-once."""
+
+    def check(self, config: Config) -> None:
+        """CommandError if snapshots are not taken."""
+        if self.given and config.guarantee != "exactly-once":
+            raise CommandError(
+                f"{self.given}: the guarantee is {config.guarantee}, and only exactly-once has snapshots: add "
+                f"--guarantee exactly-once, or remove {self.given}"
+            )
+
+
+def take_snapshot_options(options: dict[str, Any]) -> SnapshotOptions:
+    """Remove the options of `snapshot_options` from all options."""
+    guarantee, state, restore = options.pop("guarantee"), options.pop("state"), options.pop("restore")
+    given = {"topology.guarantee": guarantee, "topology.state.dir": state}
+    settings = tuple(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None)
+    need = "--state" if state is not None else "" if restore == "latest" else "--restore"
+    return SnapshotOptions(settings, restore, need)
+
+
+class _RestoreType(click.ParamType[Any]):
+    name = "latest|N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Restore:
+        if value in ("latest", None):
+            return "latest"
+        if value == "none":
+            return None
+        if not (str(value).isascii() and str(value).isdecimal() and int(value) >= 1):
+            self.fail(f"{value!r} is not latest, a number from 1, or none", param, ctx)
+        return int(value)
 
 
 def security_options(command: Any) -> Any:

@@ -29,7 +29,7 @@ from .report import RunReport, pending_text
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..cluster import ControlSocket, WorkerBackend
+    from ..cluster import ControlSocket, Restore, WorkerBackend
     from ..topology import Config, Topology
     from .signals import Interrupts
 
@@ -54,6 +54,8 @@ class Job:
     worker_plan: WorkerPlan | None = None
     control: bool = False
     """Can `aiostorm update` and `aiostorm pressure` find it?"""
+    restore: Restore = "latest"
+    """The snapshot to begin with (exactly once)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +234,12 @@ class _Session:
         job = self._job
         try:
             if job.worker_plan is None:
-                running = await self._cluster.submit(job.name, job.topology, job.config)
+                running = await self._cluster.submit(job.name, job.topology, job.config, restore=job.restore)
             else:
                 plan = job.worker_plan
-                running = await self._cluster.submit(job.name, plan.target, job.config, arguments=plan.arguments)
+                running = await self._cluster.submit(
+                    job.name, plan.target, job.config, arguments=plan.arguments, restore=job.restore
+                )
             await running.wait_finished()
         except AiostormError as error:
             self._problems.append(str(error))

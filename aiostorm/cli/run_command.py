@@ -13,7 +13,14 @@ import click
 from .errors import CommandError, errors
 from .importing import import_target, settings_of
 from .logs import log_to
-from .options import TARGET_HELP, config_options, debug_option, security_options
+from .options import (
+    TARGET_HELP,
+    config_options,
+    debug_option,
+    security_options,
+    snapshot_options,
+    take_snapshot_options,
+)
 
 if TYPE_CHECKING:
     from .progress import Display
@@ -36,10 +43,13 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 
     {TARGET_HELP}
 
+    With --guarantee exactly-once, the next run continues where this one ended, however it ended.
+
     With --spark, the workers run in Spark tasks, one in each slot; see docs/spark.md.
 
     \b
       aiostorm run --workers 4 pkg.mod:topology
+      aiostorm run --guarantee exactly-once --state state pkg.mod:topology
       aiostorm run --spark spark://127.0.0.1:7077 --slots 4 pkg.mod:topology
       aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --credentials main \\
           pkg.mod:topology
@@ -94,6 +104,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 )
 @click.option("--py-files", metavar="FILE", multiple=True, help=".py or .zip file for the executors. Repeatable.")
 @click.option("--ship", is_flag=True, help="Send aiostorm to executors on which it is not installed.")
+@snapshot_options
 @click.option("--no-control", is_flag=True, help="Do not accept `aiostorm update` and `aiostorm pressure`.")
 @security_options
 @debug_option
@@ -121,6 +132,7 @@ def run(
     **security: Any,
 ) -> None:
     """Run a topology on this machine."""
+    snapshots = take_snapshot_options(security)
     with errors(debug=debug):
         _check_spark(master, slots, py_files or ship, workers or remote_workers)
         from .progress import choose_display
@@ -134,7 +146,8 @@ def run(
             check_title(name)
         log_to(logging.StreamHandler(), log_level)
         found, topology = import_target(target, args)
-        config = settings_of(file, settings, topology.config)
+        config = settings_of(file, (*settings, *snapshots.settings), topology.config)
+        snapshots.check(config)
         title = name or topology.name or found
         check_title(title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
@@ -153,7 +166,7 @@ def run(
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             plan = spark_worker_plan(target, args, *given, ship=ship, **security)
-        job = Job(title, topology, config, timeout_s, plan, control=not no_control)
+        job = Job(title, topology, config, timeout_s, plan, control=not no_control, restore=snapshots.restore)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 

@@ -1,11 +1,13 @@
 """The process that runs one topology on workers.
 
-distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed;
-start_order.py the steps in which its workers start. worker_queries.py asks all
-workers how they are. worker_handle.py is one worker as its parent handles it, worker_process.py one process of it,
-worker_lifecycle.py (pure) when it is started and killed; reports.py what the workers have reported. worker_registry.py
-is where workers come from, children.py their processes; a process_backend.py starts them. command_errors.py makes
-errors of what workers report.
+distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed.
+start_order.py has the steps in which its workers start, builds.py how often: with exactly once, again and again;
+exactly_once.py puts the parts of that together. worker_queries.py asks all workers how they are.
+
+worker_handle.py is one worker as its parent handles it, worker_process.py one process of it, worker_setup.py its steps
+to running tasks, worker_lifecycle.py (pure) when it is started and killed; reports.py what the workers have reported.
+worker_registry.py is where workers come from, children.py their processes; a process_backend.py starts them.
+command_errors.py makes errors of what workers report; cancelling.py ends asyncio tasks.
 """
 
 from __future__ import annotations

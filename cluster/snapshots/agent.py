@@ -27,12 +27,12 @@ from ...state import (
     manifest_name,
     read_manifest,
 )
-from ...tasks import LOADERS, AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot
+from ...tasks import LOADERS, AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot, handles_of
 from .messages import RowsFailed, SaveFailed, SnapshotCommand, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
-from .restoring import HANDLE_SECTION, check_component
+from .restoring import check_component
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ...actors import ActorSystem
     from ...runtime import Store
@@ -105,7 +105,7 @@ class Agent:
         clock = self._system.clock
         if len(before) == len(tasks):
             sections = await load_task(self._store, manifest.of_task(before[task.index]), clock, LOADERS)
-            return RestoredTask(manifest.number, sections, tuple(_handles(sections)))
+            return RestoredTask(manifest.number, sections, tuple(handles_of(sections)))
         return await self._rescaled(manifest, spec, task, before)
 
     async def write(self, blob: Blob) -> None:
@@ -161,12 +161,8 @@ class Agent:
         count, clock = len(self._tasks.plan.tasks_of[task.component]), self._system.clock
         handles: list[Any] = []
         for old in before[task.index :: count]:
-            handles += _handles(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
+            handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
         if not isinstance(spec.state, KeyedState):
             return RestoredTask(manifest.number, {}, tuple(handles))
         owned = await load_owned(self._store, manifest, task.component, spec.state, task.index, count, clock)
         return RestoredTask(manifest.number, {0: owned}, tuple(handles))
-
-
-def _handles(sections: Mapping[int, dict[Any, Any]]) -> list[Any]:
-    return list(sections.get(HANDLE_SECTION, {}).values())

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..changes import Changes
+from .no_reports import NoReports
 
 if TYPE_CHECKING:
     from ...topology import Config, Plan, Result
@@ -51,7 +52,7 @@ class ExactlyOnceRuntime:
 
     @property
     def reports(self) -> RuntimeReports:
-        return self.inner.reports
+        return NoReports() if self._inner is None else self._inner.reports
 
     @property
     def mode(self) -> Mode:

@@ -15,7 +15,7 @@ a warning in the log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...state import ComponentPlan, ForeignError, check_restorable
 from ...topology import KeyRanges, Windowing
@@ -23,8 +23,6 @@ from ...topology import KeyRanges, Windowing
 if TYPE_CHECKING:
     from ...state import Manifest
     from ...topology import ComponentSpec, Plan, Topology
-
-HANDLE_SECTION: Final = 2
 
 
 def component_plans(topology: Topology, plan: Plan) -> tuple[ComponentPlan, ...]:

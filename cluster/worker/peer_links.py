@@ -4,14 +4,12 @@
 
 1. With exactly once the tasks of a process are built again after a failure; otherwise there is one build. The links end
    with the tasks, so that nothing of the old ones arrives at the new ones.
-2. A node has one handler for a kind of payload, for as long as it lives. What arrives goes to the exchange that was
-   made last; between two builds there are no links, so nothing arrives.
+2. What arrives goes to the exchange that was made last. Between two builds there are no links, so nothing arrives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class PeerLinks:
         self._listens_at = ""
         self._peers: list[str] = []
         self._restarted: dict[str, str] = {}  # peer → the address of its newest process
-        self._handlers: dict[PayloadKind, Handler] = {}
+        self._kinds: set[PayloadKind] = set()
         self._on_peer: Callable[[str, PeerStarted], None] | None = None
 
     @property
@@ -75,9 +73,8 @@ class PeerLinks:
         return self._node.send_queue(peer)
 
     def handle(self, kind: PayloadKind, handler: Handler) -> None:
-        if kind not in self._handlers:
-            self._node.handle(kind, partial(self._received, kind))
-        self._handlers[kind] = handler
+        self._node.handle(kind, handler, replace=kind in self._kinds)
+        self._kinds.add(kind)
 
     def incarnation(self, peer: str) -> int:
         return self._node.incarnation(peer)
@@ -86,9 +83,6 @@ class PeerLinks:
         if self._on_peer is None:
             self._node.on_peer(self._peer_started)
         self._on_peer = listener
-
-    def _received(self, kind: PayloadKind, peer: str, target: int, body: memoryview) -> None:
-        self._handlers[kind](peer, target, body)
 
     def _peer_started(self, peer: str, started: PeerStarted) -> None:
         if self._on_peer is not None:

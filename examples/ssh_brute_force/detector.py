@@ -3,7 +3,7 @@
 python sample_log.py > auth.log
 aiostorm run detector.py auth.log
 
-lines ──▶ failures ──by address──▶ per_minute ×2 ──▶ alerts
+lines ──▶ failures ──by address──▶ per_minute ×2 ──by address──▶ alerts
                                        └─ what came too late ──▶ late
 """
 
@@ -19,8 +19,10 @@ from aiostorm import (
     BasicBolt,
     BasicCollector,
     Combined,
+    Config,
     Count,
     Each,
+    KeyedState,
     LatePolicy,
     Max,
     Min,
@@ -29,6 +31,7 @@ from aiostorm import (
     TopologyBuilder,
     TopologyContext,
     Tuple,
+    ValueState,
     WindowedBolt,
     bolt,
     spout,
@@ -74,10 +77,11 @@ class Alerts(BasicBolt):
     """One alert for each attack, as soon as it is one; and how many logins failed within a minute at the worst."""
 
     outputs = ("address", "first")
+    state = KeyedState(key="address")
 
     def prepare(self, context: TopologyContext) -> None:
-        """No attacks yet."""
-        self.attacks: dict[str, dict[str, Any]] = {}
+        """The attacks so far, by address: none at first."""
+        self.attacks = context.state
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """What one window has counted so far."""
@@ -90,7 +94,7 @@ class Alerts(BasicBolt):
             self.attacks.pop(address, None)  # so that the new one is the youngest
             self.attacks[address] = attack
             if len(self.attacks) > MAX_ATTACKS:
-                del self.attacks[next(iter(self.attacks))]
+                self.attacks.discard(next(iter(self.attacks)))
             logging.getLogger("detector").warning("%s guesses passwords since %s", address, clock(tup["first"]))
             collector.emit((address, tup["first"]))
         attack["first"] = min(attack["first"], tup["first"])
@@ -105,29 +109,33 @@ class Alerts(BasicBolt):
 class Late(BasicBolt):
     """Counts the failed logins that came after their minutes were over."""
 
+    state = ValueState(0)
+
     def prepare(self, context: TopologyContext) -> None:
-        """None yet."""
-        self.count = 0
+        """How many there were: none at first."""
+        self.count = context.state
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """One that came too late: `values` is the row."""
-        self.count += 1
+        self.count.value += 1
         logging.getLogger("detector").warning("too late: %s", tup["values"])
 
     def result(self) -> int:
         """How many."""
-        return self.count
+        return int(self.count.value)
 
 
-def detector(lines: Any) -> Topology:
-    """The topology, with a spout of lines."""
+def detector(lines: Any, reports: Any = None, config: Config | None = None) -> Topology:
+    """The topology, with a spout of lines, and with a bolt that gets the alerts."""
     builder = TopologyBuilder()
     builder.set_spout("lines", lines)
     builder.set_bolt("failures", failures).shuffle_grouping("lines")
     builder.set_bolt("per_minute", per_minute, parallelism=2).fields_grouping("failures", "address")
-    builder.set_bolt("alerts", Alerts).global_grouping("per_minute")
+    builder.set_bolt("alerts", Alerts).fields_grouping("per_minute", "address")
     builder.set_bolt("late", Late).global_grouping("per_minute", stream="late")
-    return builder.create_topology("ssh-brute-force", summary)
+    if reports is not None:
+        builder.set_bolt("reports", reports).shuffle_grouping("alerts")
+    return builder.create_topology("ssh-brute-force", summary, config)
 
 
 def topology(path: str = "auth.log") -> Topology:

@@ -34,7 +34,10 @@ class SinkError(AiostormError):
 
 
 class Sink(BasicBolt):
-    """The base of bolts that commit with snapshots (see the module). Handles are sendable values; None: no rows."""
+    """The base of bolts that commit with snapshots (see the module). Handles are sendable values; None: no rows.
+
+    Make a large handle a list: its items are saved one by one, between other work, and each of them is limited.
+    """
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
         """A sink has all three methods."""

@@ -15,8 +15,8 @@ From: Flink's GenericWriteAheadSink with its CheckpointCommitter; the DB-API of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .sink import Sink, SinkError
 
@@ -32,6 +32,9 @@ _CREATE = (
 _SELECT = "SELECT n FROM aiostorm_commits WHERE topology = ? AND task = ?"
 _UPDATE = "UPDATE aiostorm_commits SET n = ? WHERE topology = ? AND task = ?"
 _INSERT = "INSERT INTO aiostorm_commits (n, topology, task) VALUES (?, ?, ?)"
+
+PART_ROWS: Final = 10_000
+"""Rows are saved, and written to the database, in parts of at most so many."""
 
 
 class WriteAheadSink(Sink):
@@ -52,6 +55,7 @@ class WriteAheadSink(Sink):
         self._statement = statement
         self._placeholder = placeholder
         self._rows: list[Sequence[Any]] = []
+        self._parts: list[list[Sequence[Any]]] = []  # of PART_ROWS rows
         self._topology = ""
         self._task = 0
 
@@ -67,35 +71,43 @@ class WriteAheadSink(Sink):
     def keep(self, row: Sequence[Any]) -> None:
         """Write this row with the next snapshot."""
         self._rows.append(row)
+        if len(self._rows) >= PART_ROWS:
+            self._parts.append(self._rows)
+            self._rows = []
 
-    def pre_commit(self, number: int) -> Mapping[str, Any] | None:
-        """The rows, the task and the number; None without rows."""
-        rows, self._rows = self._rows, []
-        return {"task": self._task, "number": number, "rows": rows} if rows else None
+    def pre_commit(self, number: int) -> list[Any] | None:
+        """A list: the task and the number, and then the rows, in lists of at most PART_ROWS; None without rows."""
+        parts = [*self._parts, self._rows] if self._rows else self._parts
+        self._parts, self._rows = [], []
+        return [(self._task, number), *parts] if parts else None
 
-    def commit(self, handle: Mapping[str, Any]) -> None:
+    def commit(self, handle: Sequence[Any]) -> None:
         """Write the rows and the number in one transaction, unless the database has the number."""
+        (task, number), *parts = handle
         try:
-            self._write(handle["rows"], handle["task"], handle["number"])
+            self._write(parts, task, number)
         except BaseException:
             self._close()  # and so roll back
             raise
 
-    def abort(self, handle: Mapping[str, Any]) -> None:
+    def abort(self, handle: Sequence[Any]) -> None:
         """Keep the rows for the next snapshot."""
-        self._rows = [*handle["rows"], *self._rows]
+        self._parts = [*handle[1:], *self._parts]
 
     def cleanup(self) -> None:
         """Close the connection."""
         self._close()
 
     def apply(self, rows: Sequence[Sequence[Any]], task: int, number: int) -> None:
-        """Write the rows with `self.connection`, in the transaction that is open: do not commit."""
+        """Write the rows with `self.connection`, in the transaction that is open: do not commit.
+
+        Called once for each PART_ROWS rows of the snapshot.
+        """
         if not self._statement:
             raise SinkError(f"{type(self).__name__} needs a statement, or must define apply(rows, task, number)")
         self.connection.cursor().executemany(self._statement, rows)
 
-    def _write(self, rows: Sequence[Sequence[Any]], task: int, number: int) -> None:
+    def _write(self, parts: Sequence[Sequence[Sequence[Any]]], task: int, number: int) -> None:
         if self.connection is None:
             self.connection = self._connect()
             self.connection.cursor().execute(_CREATE)
@@ -114,7 +126,8 @@ class WriteAheadSink(Sink):
             return
         cursor.execute(self._sql(_INSERT if found is None else _UPDATE), (number, self._topology, task))
         self._check_transaction()
-        self.apply(rows, task, number)
+        for rows in parts:
+            self.apply(rows, task, number)
         self.connection.commit()
 
     def _check_transaction(self) -> None:

@@ -109,7 +109,7 @@ class Outlet:
             if self.inbox.offer(segment, weight) or (
                 self._never_waits and self.inbox.force(segment, weight)  # False: it is closed
             ):
-                self.rows += len(items)
+                self.rows += segment.open
                 return
         if self.inbox.closed:
             self._outbox.lost(segment, MailboxClosedError("the target task has ended"))
@@ -123,7 +123,7 @@ class Outlet:
             self._bound.append(segment)
             self._park()
         else:
-            self.rows += len(segment.items)
+            self.rows += segment.open
 
     def send_watermark(self, segment: Segment, watermark_ms: int) -> None:
         """Send a watermark after all that was sent before. Waiting watermarks with no row between them become one."""
@@ -254,7 +254,7 @@ class Outlet:
         return bool(self._bound)
 
     def _weighed(self, segment: Segment) -> tuple[Segment, int]:
-        self.rows += len(segment.items)
+        self.rows += segment.open
         return segment, self._weight(segment)
 
     def _weight(self, segment: Segment) -> int:

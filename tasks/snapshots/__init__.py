@@ -7,9 +7,10 @@ window_capture.py, window_loading.py   its windows
 """
 
 from .agent import SnapshotAgent
+from .handles import handles_of
 from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
 from .saved import RestoredTask
-from .window_loading import LOADERS
+from .sections import LOADERS
 
 __all__ = [
     "LOADERS",
@@ -20,4 +21,5 @@ __all__ = [
     "RestoredTask",
     "SnapshotAgent",
     "TakeSnapshot",
+    "handles_of",
 ]

@@ -13,7 +13,7 @@ TASK: Final = 1
 """One value, under None: a dict with what the task itself saves (position, watermarks, …)."""
 
 HANDLE: Final = 2
-"""One value, under None: the handle of a sink."""
+"""The handle of a sink (see handles.py)."""
 
 WINDOWS: Final = 3
 """The tables of windows (see windows.dumps)."""

@@ -30,7 +30,8 @@ from ...state import (
     pack_single,
     save_task,
 )
-from .saved import HANDLE, STATE, TASK
+from .handles import HandleCapture
+from .saved import STATE, TASK
 from .strict import Mirror
 
 if TYPE_CHECKING:
@@ -126,11 +127,9 @@ class TaskSaver:
         singles: dict[int, PackedChunk] = {}
         if own:
             singles[TASK] = pack_single(own, name, task, TASK)
-        if handle is not None:
-            singles[HANDLE] = pack_single(handle, name, task, HANDLE)
         if isinstance(self.state, Value):
             singles[STATE] = pack_single(self.state.value, name, task, STATE)
-        pending = self._pending = _Pending(number, self._captures(number))
+        pending = self._pending = _Pending(number, self._captures(number, handle))
         frozen_s = self._clock.stopwatch() - began_s
         pending.work = self._start(self._write(pending, singles, frozen_s), f"snapshot {number} of {name}[{task}]")
 
@@ -165,7 +164,7 @@ class TaskSaver:
         if self._pending is not None and self._pending.work is not None:
             self._pending.work.cancel()
 
-    def _captures(self, number: int) -> list[Captured]:
+    def _captures(self, number: int, handle: Any) -> list[Captured]:
         state, tables = self.state, self.tables
         touched, keys = (0, 0) if tables is None else tables.counts()
         by_key = state if isinstance(state, State) else None
@@ -179,6 +178,8 @@ class TaskSaver:
             captures.append(Capture(by_key, self._task.component, self._task.task_id, full=full))
         if tables is not None:
             captures.append(tables.capture(number, None if full else self._committed))
+        if handle is not None:
+            captures.append(HandleCapture(handle, number, self._task, full=full))
         return captures
 
     async def _write(self, pending: _Pending, singles: dict[int, PackedChunk], frozen_s: float) -> None:

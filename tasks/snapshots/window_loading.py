@@ -7,16 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state import ForeignError
 from ...windows import WindowStateError
-from .saved import WINDOWS
 
 if TYPE_CHECKING:
-    from ...state import Chunk, SectionLoader
+    from ...state import Chunk
     from ...windows import Dump, Machine
 
 _SAME: Final = ("version", "kind", "settings")
@@ -93,10 +91,6 @@ class WindowLoader:
         if columns is None:
             columns = self._tables[table] = [{} for _ in range(width)]
         return columns
-
-
-LOADERS: Final[Mapping[int, Callable[[], SectionLoader]]] = MappingProxyType({WINDOWS: WindowLoader})
-"""For state.load_task: the sections of a task that are not loaded as dicts of their keys."""
 
 
 def load_windows(machine: Machine[Any], content: Mapping[str, Any], component: str, task: int) -> None:

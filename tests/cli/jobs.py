@@ -27,6 +27,7 @@ from aiostorm import (
     bolt,
     spout,
 )
+from aiostorm.state import ValueState
 
 
 @bolt(outputs="n")
@@ -146,6 +147,31 @@ def _sums(component: Any, summary: Any = None, config: Config | None = None, cou
     builder.set_spout("numbers", numbers)
     builder.set_bolt("sum", component).shuffle_grouping("numbers")
     return builder.create_topology("sums", summary, config)
+
+
+def exact(limit: str | int = 100) -> Topology:
+    """Sums 0, 1, 2, …; the sum survives."""
+
+    @spout(outputs="n")
+    def numbers(*, start: int = 0) -> Iterator[int]:
+        yield from range(start, int(limit))
+
+    class Total(BasicBolt):
+        state = ValueState(0)
+
+        def prepare(self, context: TopologyContext) -> None:
+            self.total = context.state
+
+        def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+            self.total.value += tup["n"]
+
+        def result(self) -> int:
+            return int(self.total.value)
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sum", Total).shuffle_grouping("numbers")
+    return builder.create_topology("sums", lambda results: {"sum": sum(results["sum"])})
 
 
 # -- things that go wrong ----------------------------------------------------------------------------------------------

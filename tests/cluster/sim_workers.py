@@ -11,7 +11,7 @@ from aiostorm.cluster import LifecycleTimings
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 
-from ..simulation.backend import WorldBackend
+from ..simulation.backend import WorldBackend, shared_store
 from ..simulation.worlds import in_world
 
 
@@ -65,7 +65,12 @@ def with_workers(
             backends.append(backend)
             try:
                 cluster = LocalCluster(
-                    workers=workers, remote_workers=remote, backend=backend, rng=process.rng, timings=timings
+                    workers=workers,
+                    remote_workers=remote,
+                    backend=backend,
+                    rng=process.rng,
+                    timings=timings,
+                    open_store=lambda place: shared_store(process, place),
                 )
                 async with cluster:
                     await story(world, cluster, backend)

@@ -53,4 +53,9 @@ SAMPLES: dict[type[Any], Any] = {
     Pace: Pace(1, 2, PaceChange.HOLD, 3.0),
     Clear: Clear(),
 }
-ARGUMENTS: dict[str, tuple[Any, ...]] = {"Init": (1, [(2, 3)]), "Acks": ([(2, 3)],), "Verdicts": ((),)}
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "Init": (1, [(2, 3)]),
+    "Acks": ([(2, 3)],),
+    "Verdicts": ((),),
+    "Aligned": (1, 2),
+}

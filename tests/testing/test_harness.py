@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aiostorm.actors import ActorEscalatedError
+from aiostorm.state import KeyedState, Sink
 from aiostorm.testing import ScriptError, SimClock, WaitTimeoutError, bolt_harness
 from aiostorm.topology import (
     BasicBolt,
@@ -258,3 +259,45 @@ async def test_the_harness_calls_cleanup_at_its_end() -> None:
     async with bolt_harness(Ends, fields="n") as h:
         await h.execute("x")
     assert ended == ["x", "cleanup"]
+
+
+class KeptCount(Count):
+    state = KeyedState(key="word")
+
+    def prepare(self, context: TopologyContext) -> None:
+        self.counts = context.state
+
+
+@pytest.mark.parametrize("made", [KeptCount, KeptCount(), lambda: KeptCount()], ids=["class", "instance", "factory"])
+async def test_a_bolt_with_state_by_key(made: Any) -> None:
+    async with bolt_harness(made, fields=("n", "word")) as h:
+        assert await h.execute(1, "a") == [("a", 1)]
+        assert await h.execute(2, "a") == [("a", 2)]
+        assert dict(h.component.counts) == {"a": 2}  # type: ignore[attr-defined]
+
+
+async def test_the_test_commits_a_sink() -> None:
+    class Rows(Sink):
+        def prepare(self, context: TopologyContext) -> None:
+            self.rows: list[Any] = []
+            self.committed: list[Any] = []
+
+        def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+            self.rows.append(tup["n"])
+
+        def pre_commit(self, number: int) -> list[Any]:
+            rows, self.rows = self.rows, []
+            return rows
+
+        def commit(self, handle: list[Any]) -> None:
+            self.committed += handle
+
+        def abort(self, handle: list[Any]) -> None:
+            self.rows = handle + self.rows
+
+    async with bolt_harness(Rows, fields="n") as h:
+        await h.execute(1)
+        sink: Any = h.component
+        sink.commit(sink.pre_commit(1))
+        assert sink.committed == [1]
+        assert h.acked == [(1,)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from aiostorm.cluster import LocalCluster
+from aiostorm.state import ValueState
 from aiostorm.testing import (
     FeederSpout,
     FixedSpout,
@@ -18,7 +20,18 @@ from aiostorm.testing import (
     assert_multiset_equal,
     make_tuple,
 )
-from aiostorm.topology import BasicBolt, BasicCollector, Config, Fields, Spout, Topology, TopologyBuilder, Tuple, direct
+from aiostorm.topology import (
+    BasicBolt,
+    BasicCollector,
+    Config,
+    Fields,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    direct,
+)
 
 
 def straight(spout: Spout, recorder: Recorder, *, spouts: int = 1, recorders: int = 1) -> Topology:
@@ -305,3 +318,91 @@ def test_a_tuple_made_by_hand() -> None:
     assert make_tuple((), ()).values == ()
     with pytest.raises(ScriptError, match="has 1 values; the fields are: a, b"):
         make_tuple((1,), ("a", "b"))
+
+
+# -- exactly once ------------------------------------------------------------------------------------------------------
+
+
+class Total(BasicBolt):
+    state = ValueState(0)
+
+    def __init__(self, bad: int | None = None) -> None:
+        self.bad = Once(bad)
+
+    def prepare(self, context: TopologyContext) -> None:
+        self.total = context.state
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.bad.check(tup["n"])
+        self.total.value += tup["n"]
+
+    def result(self) -> int:
+        return int(self.total.value)
+
+
+class Once:
+    """Raises once for this number, in all tasks together."""
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+
+    def __deepcopy__(self, memo: object) -> Once:
+        return self
+
+    def check(self, number: int) -> None:
+        if number == self.number:
+            self.number = None
+            raise ValueError(f"{number} is refused once")
+
+
+def totals(spout: Spout, bad: int | None = None, *, spouts: int = 1) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout, parallelism=spouts)
+    builder.set_bolt("total", Total(bad)).shuffle_grouping("in")
+    return builder.create_topology()
+
+
+def exactly_once(folder: Path) -> Config:
+    return Config(guarantee="exactly-once", state_dir=str(folder))
+
+
+@pytest.mark.parametrize("spouts", [1, 3])
+async def test_fed_rows_are_acked_when_they_are_in_a_snapshot(
+    local_cluster: LocalCluster, tmp_path: Path, spouts: int
+) -> None:
+    feeder = FeederSpout("n")
+    running = await local_cluster.submit("t", totals(feeder, bad=7, spouts=spouts), exactly_once(tmp_path))
+    await feeder.feed_all([1, 2, 3])
+    assert feeder.pending == 3
+    await feeder.idle()
+    assert sorted(feeder.acked) == [0, 1, 2]
+    await feeder.feed_all([7, 10])  # 7 takes all tasks back to the snapshot
+    await feeder.idle()
+    assert await running.results() == {"total": [23]}
+    assert sorted(feeder.acked) == [0, 1, 2, 3, 4]
+
+
+async def test_a_script_continues_in_the_next_run(tmp_path: Path) -> None:
+    feeder = FeederSpout("n")
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", totals(feeder), exactly_once(tmp_path))
+        await feeder.feed_all([1, 2])
+        await feeder.idle()
+        await feeder.feed(4)
+        await running.wait_idle()
+        await running.kill(0)  # 4 is in no snapshot
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", totals(feeder), exactly_once(tmp_path))
+        await feeder.feed(8)
+        feeder.finish()
+        await running.wait_finished()
+        assert await running.results() == {"total": [15]}
+    assert feeder.acked == [0, 1, 2, 3]
+
+
+async def test_a_new_script_begins_after_the_rows_of_the_first_run(tmp_path: Path) -> None:
+    for rows, total in ([1, 2], 3), ([100, 100, 4], 7):  # the first two are skipped
+        async with LocalCluster() as cluster:
+            running = await cluster.submit("t", totals(FixedSpout(rows, "n")), exactly_once(tmp_path))
+            await running.wait_finished()
+            assert await running.results() == {"total": [total]}

@@ -171,9 +171,10 @@ class Links:
                 raise
             failure = _first(error)
         finally:
-            if self._links.get(link.peer) is link:
+            current = self._links.get(link.peer) is link
+            if current:
                 del self._links[link.peer]  # another one may be opened now
-        if failure is not None and on_failed is not None:
+        if failure is not None and on_failed is not None and current:  # otherwise another one was opened already
             on_failed(link.peer, failure)
 
     def _assign(self, name: str, connection: Connection, hello: bytes) -> bool:

@@ -154,9 +154,12 @@ class Node:
 
     # -- incoming ----------------------------------------------------------------------------------------------------
 
-    def handle(self, kind: PayloadKind, handler: Handler) -> None:
-        """Call `handler(peer, target, body)` for each payload of that kind. ValueError if the kind has a handler."""
-        if kind in self._handlers:
+    def handle(self, kind: PayloadKind, handler: Handler, *, replace: bool = False) -> None:
+        """Call `handler(peer, target, body)` for each payload of that kind. ValueError if the kind has a handler.
+
+        `replace`: instead of the handler that it has.
+        """
+        if kind in self._handlers and not replace:
             raise ValueError(f"payloads of kind {kind.name} have a handler already")
         self._handlers[kind] = handler
 

@@ -17,6 +17,7 @@ from aiostorm import LocalCluster, RunningTopology, Topology, TopologyFailedErro
 from aiostorm.cluster import WorkerError
 from aiostorm.cluster.hosting import Hosting
 from aiostorm.cluster.local_runtime import LocalRuntime
+from aiostorm.cluster.worker.peer_links import PeerLinks
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node
 
@@ -71,8 +72,9 @@ def observed_task_sets(work: WorkersWorkload) -> Iterator[None]:
         if hosting is None or not work.spawned:
             real(self, system, *args, hosting=hosting, **options)
             return
-        worker, router = of[work.world.current.name], cast("Node", hosting.router)
-        real(self, system, *args, hosting=replace(hosting, router=worker.begins(system, router)), **options)
+        worker, links = of[work.world.current.name], cast("PeerLinks", hosting.router)
+        router = worker.begins(system, cast("Node", links._node))
+        real(self, system, *args, hosting=replace(hosting, router=router), **options)
         worker.task_set = self.task_set
 
     _topologies.append(work.topology)

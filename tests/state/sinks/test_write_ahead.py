@@ -174,11 +174,11 @@ def test_apply_can_do_anything_in_the_transaction(path: Path) -> None:
     sink = Upsert(lambda: connect(path))
     sink.prepare(context())
     handle = handle_of(sink, 1, ("a", 1), ("a", 2))
-    handle["rows"].append(["b", 13])
+    handle[1].append(["b", 13])
     with pytest.raises(Killed):
         sink.commit(handle)
     assert content(path) == [], "nothing of an interrupted transaction"
-    handle["rows"].pop()
+    handle[1].pop()
     sink.commit(handle)
     assert content(path) == [("a", 2)]
     sink.cleanup()

@@ -24,8 +24,9 @@ from aiostorm.state import (
     unpack_chunks,
 )
 from aiostorm.tasks.snapshots.saved import WINDOWS
+from aiostorm.tasks.snapshots.sections import LOADERS
 from aiostorm.tasks.snapshots.window_capture import WindowCapture, WindowTables
-from aiostorm.tasks.snapshots.window_loading import LOADERS, WindowLoader, load_windows
+from aiostorm.tasks.snapshots.window_loading import WindowLoader, load_windows
 from aiostorm.windows import Collect, Count, PlainWindows, Session, SessionWindows, Sum, Tumbling
 
 from ...state.keeping import PLAN, Memory, opened, virtually

@@ -36,6 +36,10 @@ async def test_payloads_go_to_the_handler_of_their_kind(sim_clock: SimClock) -> 
         a.node.send_queue("b").post(pack_payload(PayloadKind.CREDIT, 0, b"two"))
         await sim_clock.advance(1)
         assert came == [("a", 7, b"one"), ("a", 0, b"two")]
+        b.node.handle(PayloadKind.TASK, lambda peer, target, body: came.append("another"), replace=True)
+        a.node.send_queue("b").post(pack_payload(PayloadKind.TASK, 7, b"three"))
+        await sim_clock.advance(1)
+        assert came[2:] == ["another"]
         assert a.node.peers == ("b",)
         assert (link := a.node.state("b")) is not None
         assert link.established
