@@ -4,8 +4,8 @@
                                 ╰─ watch ─► take(rows) ─► take(rows) ─► …
                                       ▲ keep(table, keys): they are going to change, so they are read now
 
-1. `freeze` copies no states. After `watch`, what is going to change is read before it does (changes.py), and is copied.
-   Before `watch`, and for a dump: read everything before the machine gets another row.
+1. `freeze` copies no states, and looks up no keys. After `watch`, what is going to change is read before it does
+   (changes.py), and is copied. Before `watch`, and for a dump: read everything before the machine gets another row.
 2. Rows come in the order of the tables and of their keys, whatever was read early.
 3. What fails while it is read early fails the reading, and not the row that is added then.
 4. A table that the machine has dropped stays as it was: it is only referred to.
@@ -40,11 +40,11 @@ class Table(NamedTuple):
 
 
 class TableRows(NamedTuple):
-    """Rows of a table."""
+    """Rows of a table. None: of a delta, the key was removed."""
 
     table: TableName
     keys: Sequence[RowKey]
-    rows: list[States]
+    rows: Sequence[States | None]
 
 
 class _Left(NamedTuple):
@@ -56,7 +56,7 @@ class _Left(NamedTuple):
 
 
 class Frozen:
-    """The content of windows when they were frozen. `head`, `removed` and `dropped` are those of a dump (dumps.py).
+    """The content of windows when they were frozen. `head` and `dropped` are those of a dump (dumps.py).
 
     `size`: how many rows the tables have; a row is the values of one key in one table.
     """
@@ -70,35 +70,41 @@ class Frozen:
     ) -> None:
         self.head = head
         self.size = sum(len(table.keys) for table in tables.values())
-        self.removed: dict[TableName, list[RowKey]] = {}
         self.dropped: list[TableName] = [] if changed is None else list(changed.dropped)
         self._tables = tables
         self._full = changed is None
         self._left: dict[TableName, _Left] = {}
-        self._kept: dict[TableName, dict[RowKey, States]] = {}
+        self._kept: dict[TableName, dict[RowKey, States | None]] = {}
         self._copied: Copied = _same
         self._failed: Exception | None = None
         self._changes = [] if changes is None else [changes]
         if changed is not None:
-            self._find(changed)
+            for name, table in tables.items():
+                if touched := changed.touched.get(name):
+                    self._left[name] = _Left(list(touched), touched, table.read)
 
     @property
     def rows(self) -> int:
-        """How many rows `take` gives, and keys that were removed."""
-        return sum(map(len, self.removed.values())) + sum(len(left.keys) for left in self._left.values())
+        """How many rows `take` gives, after `watch`."""
+        return sum(len(left.keys) for left in self._left.values())
 
     def dump(self) -> Dump:
         """All at once; the values are those of the machine."""
         if self._full:
             return {"head": self.head, "tables": {name: table.read(None) for name, table in self._tables.items()}}
-        tables = {name: left.read(left.keys) for name, left in self._left.items()}
-        return {"head": self.head, "tables": tables, "removed": self.removed, "dropped": self.dropped}
+        found = {name: left.read(left.keys) for name, left in self._left.items()}
+        lacking = {name: [key for key in self._left[name].keys if key not in found[name][0]] for name in found}
+        return {
+            "head": self.head,
+            "tables": {name: columns for name, columns in found.items() if columns[0]},
+            "removed": {name: keys for name, keys in lacking.items() if keys},
+            "dropped": self.dropped,
+        }
 
     def with_inner(self, inner: Frozen) -> None:
         """Add the content of the machine inside of this one, which was frozen at the same time."""
         self.head["machine"] = inner.head
         self.size += inner.size
-        self.removed.update(inner.removed)
         self.dropped.extend(inner.dropped)
         self._tables = {**self._tables, **inner._tables}
         self._left.update(inner._left)
@@ -151,8 +157,9 @@ class Frozen:
         wanted = [key for key in keys if key not in kept and (left.only is None or key in left.only)]
         try:
             columns: Columns = left.read(wanted) if wanted else [{}]
-            for key in columns[0]:
-                kept[key] = self._copied(table, key, tuple(column[key] for column in columns))
+            for key in wanted:
+                there = key in columns[0]
+                kept[key] = self._copied(table, key, tuple(column[key] for column in columns)) if there else None
         except Exception as error:
             self.end()
             self._failed = error
@@ -164,24 +171,14 @@ class Frozen:
                 changes.watcher = None
         self._left, self._kept, self._tables = {}, {}, {}
 
-    def _find(self, changed: Changed) -> None:
-        for name, table in self._tables.items():
-            touched = changed.touched.get(name)
-            if not touched:
-                continue
-            present = [key for key in touched if key in table.keys]
-            if len(present) < len(touched):
-                known = set(present)
-                self.removed[name] = [key for key in touched if key not in known]
-            if present:
-                self._left[name] = _Left(present, touched, table.read)
-
-    def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> list[States]:
-        kept = self._kept.get(name)
-        if not kept or kept.keys().isdisjoint(keys):
-            return _in_rows(left.read(keys))
-        fresh = iter(_in_rows(left.read([key for key in keys if key not in kept])))
-        return [kept[key] if key in kept else next(fresh) for key in keys]
+    def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> Sequence[States | None]:
+        kept = self._kept.get(name, {})
+        columns = left.read(keys if kept.keys().isdisjoint(keys) else [key for key in keys if key not in kept])
+        rows = _in_rows(columns)
+        if len(rows) == len(keys):
+            return rows
+        found = dict(zip(columns[0], rows, strict=True))
+        return [kept[key] if key in kept else found.get(key) for key in keys]
 
 
 def _same(_: TableName, __: RowKey, states: States) -> States:

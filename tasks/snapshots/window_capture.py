@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 FEW_ROWS: Final = 100
 """So many rows are packed early, to find states that cannot be packed."""
 
-REMOVED_ROWS: Final = 2_000
-"""So many removed keys are packed in a slice."""
-
 
 class WindowTables:
     """The windows of one task, for its saver. `committed` and `counts` are of snapshots; see WindowCapture."""
@@ -92,9 +89,6 @@ class WindowCapture:
         rows = FIRST_ROWS
         try:
             yield from self._head
-            for table, removed in self._frozen.removed.items():
-                for at in range(0, len(removed), REMOVED_ROWS):
-                    yield from self._packer.removed(table, removed[at : at + REMOVED_ROWS])
             while True:
                 began_s = stopwatch()
                 made = self._packer.rows(partial(self._frozen.take, rows))
@@ -136,21 +130,17 @@ class _WindowPacker:
                 self._check(result[-3], result, f"a result that is due ({self._kind})", error)
             raise
 
-    def removed(self, table: int | str, keys: Sequence[Any]) -> list[PackedChunk]:
-        """Keys that are no longer in a table."""
-        return self._packer.chunks(list(zip(repeat(table), keys)), [REMOVED] * len(keys))
-
     def rows(self, take: Callable[[], list[TableRows]]) -> list[PackedChunk]:
         """The rows that `take` gives."""
         keys: list[tuple[int | str, Any]] = []
-        values: list[tuple[Any, ...]] = []
+        values: list[Any] = []
         try:
             parts = take()
         except StatePackError as error:
             raise self._unsavable(error.key, error.state, str(error)) from error
         for part in parts:
             keys += zip(repeat(part.table), part.keys)
-            values += part.rows
+            values += part.rows if None not in part.rows else [REMOVED if row is None else row for row in part.rows]
         try:
             return self._packer.chunks(keys, values)
         except UnsavableError as error:

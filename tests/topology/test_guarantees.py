@@ -274,3 +274,22 @@ def test_what_a_restart_loses_is_said_in_one_line(bolts: list[Callable[[], Any]]
     assert not lost_at_restart(topology, Config(guarantee="at-least-once")), "this guarantee was chosen"
     assert not lost_at_restart(topology, EXACTLY_ONCE)
     assert not lost_at_restart(topology, Config(guarantee="at-most-once"))
+
+
+def test_with_exactly_once_windows_may_keep_rows_for_any_time() -> None:
+    class Kept(BufferedWindowBolt):
+        windows = Tumbling(3_600_000)
+        timestamp = "n"
+        outputs = "rows"
+
+        def execute(self, window: Any) -> Any: ...
+
+    def builder() -> TopologyBuilder:
+        made = TopologyBuilder()
+        made.set_spout("source", Repeatable()).set_config(max_spout_pending=1)
+        made.set_bolt("kept", Kept()).global_grouping("source")
+        return made
+
+    with pytest.raises(TopologyError, match="choose guarantee='exactly-once'"):
+        builder().create_topology()
+    builder().create_topology(config=EXACTLY_ONCE)
