@@ -18,7 +18,9 @@ from aiostorm.windows import (
     Counts,
     CountWindows,
     Each,
+    EarlyWindows,
     Every,
+    Mean,
     Mixed,
     MsEachRows,
     Periodic,
@@ -92,6 +94,13 @@ def test_buffered_windows_by_time(assigner: Any, kind: type) -> None:
     assert late == ([] if kind is RowsEachMs else [0]), "a row counts in the next window of rows, however old it is"
 
 
+@pytest.mark.parametrize("make", [lambda: time_windows(Tumbling(10), Count()), lambda: buffered_windows(Tumbling(10))])
+def test_a_row_is_late_when_its_window_has_ended(make: Any) -> None:
+    windows = make()
+    list(windows.advance(100))
+    assert windows.add(["a"] * 3, [99, 100, 90], [0] * 3).late == [0, 2]
+
+
 def test_windows_by_count() -> None:
     assert type(count_windows(Counts(3), Count())) is CountWindows
     assert type(buffered_windows(Counts(3))) is BufferedCounts
@@ -126,6 +135,8 @@ def test_settings_of_a_bolt_are_its_own_or_those_of_the_config() -> None:
     assert type(own.new_generator()) is Periodic
     made = Periodic(3)
     assert TimeSettings.of(WindowedBolt(SECOND, Count(), generator=lambda: made), config).new_generator() is made
+    early = WindowedBolt(SECOND, Count(), timestamp="n", early=Each(2), max_states=7)
+    assert type(early.machine(TimeSettings.of(early, config), None)) is EarlyWindows
     assert type(RowTime(bolt).clock(config, exact=True)) is StreamClock
 
 
@@ -202,6 +213,7 @@ PROCESSING = {"timestamp": None}
         (Own(SECOND, timestamp="n", times="datetime"), "times is of ready-made aggregates"),
         (Own(Session(10), timestamp="n"), "sessions may overlap: Own must define merge"),
         (WindowedBolt(SECOND, Sum(), timestamp="n"), "its aggregate: Sum() of a row of orders"),
+        (WindowedBolt(SECOND, Mean(), timestamp="n"), "its aggregate: Mean() of a row of orders"),
         (WindowedBolt(SECOND, Count(), timestamp="n", key="user", early=Every(10)), None),
         (Merging(Session(10), timestamp="n"), None),
         (Own(SECOND, timestamp="n"), None),
