@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aiostorm.actors import EMPTY, Lanes, MailboxClosedError
+from aiostorm.actors.gate import Gate
 
 Piece = tuple[int, int]  # sender, number
 
@@ -363,8 +364,8 @@ def test_a_batch_ends_when_the_limit_is_reached(weights: list[int], limit: int) 
 
 
 def test_the_marks_are_at_80_and_20_percent_unless_they_are_given() -> None:
-    gate = Lanes(100).gate
-    assert (gate.high, gate.low, gate.max_piece, gate.largest_piece) == (80, 20, 20, 80)
+    for gate in (Gate(100), Lanes(100).gate):
+        assert (gate.high, gate.low, gate.max_piece, gate.largest_piece) == (80, 20, 20, 80)
 
 
 def test_a_higher_limit_opens_the_gate_for_those_who_wait() -> None:
