@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from .changes import Changed, Changes, TableName
@@ -27,6 +27,9 @@ Dump = dict[str, "Value"]
 States = tuple["Value", ...]
 """The values of a key in all columns of a table."""
 
+
+SMALL: Final = 256
+"""A table with more rows is large."""
 
 Copied = Callable[["TableName", "RowKey", States], States]
 """Makes a copy of the values of a key in a table."""
@@ -48,11 +51,12 @@ class TableRows(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """What is still to be read of a table. `only`: of a delta, its changed keys."""
+    """What is still to be read of a table: the keys from `at` on. `only`: of a delta, its changed keys."""
 
     keys: Sequence[RowKey]
     only: Collection[RowKey] | None
     read: Callable[[Iterable[RowKey] | None], Columns]
+    at: int = 0
 
 
 class Frozen:
@@ -123,20 +127,26 @@ class Frozen:
             changes.watcher = self
 
     def take(self, most: int) -> list[TableRows]:
-        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised."""
+        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised.
+
+        It stops at the end of a table if a large one follows, whose rows may take longer.
+        """
         if self._failed is not None:
             raise self._failed
         parts: list[TableRows] = []
         while most > 0 and self._left:
             name, left = next(iter(self._left.items()))
-            some = left.keys[:most]
+            some = left.keys[left.at : left.at + most]
             parts.append(TableRows(name, some, self._rows(name, some, left)))
             most -= len(some)
-            if len(some) == len(left.keys):
+            if left.at + len(some) == len(left.keys):
                 del self._left[name]
                 self._kept.pop(name, None)
+                following = next(iter(self._left.values()), None)
+                if following is not None and len(following.keys) > SMALL:
+                    break
             else:
-                self._left[name] = left._replace(keys=left.keys[len(some) :])
+                self._left[name] = left._replace(at=left.at + len(some))
         return parts
 
     def sample(self, most: int) -> list[TableRows]:

@@ -96,7 +96,9 @@ class WindowCapture:
                 if not made:
                     return
                 yield from made
-                rows = next_rows(rows, took_s, max(len(chunk.data) for chunk in made))
+                ended = self._packer.last_rows < rows  # another table follows, whose rows may take longer
+                largest = max(len(chunk.data) for chunk in made)
+                rows = min(rows, FIRST_ROWS) if ended else next_rows(rows, took_s, largest)
         finally:
             self._frozen.end()
 
@@ -107,12 +109,13 @@ class WindowCapture:
 
 
 class _WindowPacker:
-    """Packs the rows of the windows of one task."""
+    """Packs the rows of the windows of one task. `last_rows`: how many rows the last call has packed."""
 
-    __slots__ = ("_component", "_kind", "_packer", "_task", "_titles")
+    __slots__ = ("_component", "_kind", "_packer", "_task", "_titles", "last_rows")
 
     def __init__(self, frozen: Frozen, component: str, task: int) -> None:
         inner = frozen.head.get("machine", frozen.head)
+        self.last_rows = 0
         self._component = component
         self._kind = inner["kind"]
         self._packer = RowPacker(component, task, WINDOWS)
@@ -136,6 +139,7 @@ class _WindowPacker:
         values: list[Any] = []
         try:
             parts = take()
+            self.last_rows = sum(len(part.keys) for part in parts)
         except StatePackError as error:
             raise self._unsavable(error.key, error.state, str(error)) from error
         for part in parts:
