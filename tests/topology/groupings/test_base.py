@@ -18,7 +18,7 @@ BATCH = pa.record_batch({"word": [0, 1, 2, 3, 4]}, metadata={"aiostorm.chunk": "
 
 
 class Remainders(Grouping):
-    """Each row to the target of its remainder, and fours to nobody."""
+    """Each row to the target of its remainder, and fours to no target."""
 
     def choose(self, values: Any) -> Sequence[int]:
         return () if values[0] == 4 else (self.targets[values[0] % len(self.targets)],)
