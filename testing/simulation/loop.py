@@ -192,6 +192,8 @@ class SimLoop(asyncio.BaseEventLoop):
         own_s = self._now()
         self._now = lambda: own_s
         self.stopped = False
+        for _ in range(len(self._ready)):  # a task that is cancelled before it begins runs no `finally`
+            self.iterate()
         for task in asyncio.all_tasks(self):
             task.cancel()
         for _ in range(_LAST_ITERATIONS):

@@ -39,6 +39,33 @@ def test_an_hour_is_instant_and_two_processes_share_it() -> None:
     assert sorted(ended) == [("a", 3600.0), ("b", 3600.0)]
 
 
+def test_a_task_that_had_not_begun_at_the_end_still_runs_its_finally() -> None:
+    notes: list[str] = []
+
+    async def child(ended: asyncio.Event) -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.set()
+
+    async def program(process: Any) -> None:
+        ended = asyncio.Event()
+        process.spawn(child(ended), "child", background=True)
+        process.crash()
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await ended.wait()
+            notes.append("it has ended")
+
+    async def test(world: World) -> None:
+        world.process("a", program).start()
+        await asyncio.sleep(1)
+
+    assert not run(test).problems
+    assert notes == ["it has ended"]
+
+
 def test_a_crash_runs_no_finally_and_a_restart_is_a_new_incarnation() -> None:
     notes: list[str] = []
 
