@@ -15,7 +15,18 @@ from aiostorm.cluster import TopologyFailedError
 from aiostorm.runtime import DirectoryStore, StoreError
 from aiostorm.state import KeyedState, StateError, ValueState
 
-from .parts import CountByKey, Database, Keyed, Numbers, SlowNumbers, Store, check_counting, counting, exactly_once
+from .parts import (
+    CountByKey,
+    Database,
+    Failing,
+    Keyed,
+    Numbers,
+    SlowNumbers,
+    Store,
+    check_counting,
+    counting,
+    exactly_once,
+)
 from .test_exactly_once import finish, kill_after
 
 
@@ -241,3 +252,33 @@ async def test_the_state_continues_at_another_parallelism(tmp_path: Path, before
     await kill_after(topology(after), tmp_path, 0.5)
     await finish(topology(before), tmp_path)
     check_counting(database)
+
+
+async def test_a_removed_component_is_named_and_a_new_one_begins_without_state(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def topology(counter: str) -> Any:
+        builder = TopologyBuilder()
+        builder.set_spout("numbers", SlowNumbers(1000, each=2))
+        builder.set_bolt("keyed", Keyed(17)).shuffle_grouping("numbers")
+        builder.set_bolt(counter, CountByKey()).fields_grouping("keyed", "key")
+        builder.set_bolt("store", Store(database)).shuffle_grouping(counter)
+        return builder.create_topology()
+
+    database = Database()
+    await kill_after(topology("count"), tmp_path, 0.5)
+    so_far = len(database.rows)
+    assert 0 < so_far < 1000
+    with caplog.at_level(logging.WARNING):
+        await finish(topology("count_again"), tmp_path)
+    assert "has no 'count' any more" in caplog.text
+    assert sorted(n for _, n, _ in database.rows) == list(range(1000))
+    assert max(count for _, _, count in database.rows[so_far:]) < 1000 // 17, "counted from 0"
+
+
+async def test_a_row_that_fails_can_be_skipped(tmp_path: Path) -> None:
+    database = Database()
+    topology = counting(database, failing=Failing([5, 700]))
+    metrics = await finish(topology, tmp_path, state_on_error="skip")
+    assert sorted(n for _, n, _ in database.rows) == [n for n in range(1000) if n not in (5, 700)]
+    assert metrics["keyed"].failed == 2
