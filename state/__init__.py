@@ -40,11 +40,11 @@ from .deltas import Capture, check_savable, pack_single
 from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
-from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_owned, load_task, save_task
+from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_split, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
 from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
-from .ranges import KeyOwner, check_restorable
+from .ranges import KeySplitter, check_restorable
 from .reopening_store import ReopeningStore
 from .sinks import (
     BackingMap,
@@ -89,7 +89,7 @@ __all__ = [
     "FsspecStore",
     "Governor",
     "Keeper",
-    "KeyOwner",
+    "KeySplitter",
     "KeyedState",
     "ListedComponent",
     "ListedSnapshot",
@@ -126,7 +126,7 @@ __all__ = [
     "check_savable",
     "chunks_of",
     "list_snapshots",
-    "load_owned",
+    "load_split",
     "load_task",
     "manifest_name",
     "next_rows",

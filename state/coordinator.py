@@ -31,7 +31,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from .blobs import BlobRef
@@ -44,6 +44,10 @@ class SnapshotSettings:
     interval_s: float = 1.0
     timeout_s: float = 60.0
     max_failures: int = 3
+
+
+MOST_DOUBLINGS: Final = 30
+"""Of the wait after a failure of the store: a power of two stays a small number."""
 
 
 # -- what tasks report -------------------------------------------------------------------------------------------------
@@ -65,7 +69,7 @@ class Done:
 class Failed:
     """A task could not save its state, for this reason. `lost`: rows to it were lost or arrived twice (see Aligner).
 
-    `final`: it would fail again.
+    `final`: it would fail again. `stored`: the store could not be written.
     """
 
     number: int
@@ -74,6 +78,7 @@ class Failed:
     reason: str
     lost: bool = False
     final: bool = False
+    stored: bool = False
 
 
 # -- what the coordinator decides --------------------------------------------------------------------------------------
@@ -286,6 +291,8 @@ class Coordinator:
             return []
         if failed.lost:
             return self._roll_back(failed.reason)
+        if failed.stored:
+            return self._store_failed(current, failed.reason, now_s)
         return self._fail(current, failed.reason, now_s)
 
     def on_written(self, number: int, now_s: float) -> list[Action]:
@@ -311,10 +318,7 @@ class Coordinator:
             return self._roll_back(current.rollback or reason, unknown=True)
         if current.rollback is not None:
             return self._roll_back(current.rollback)
-        settings = self.settings
-        self._blocked_s = now_s + min(settings.interval_s * 2.0**self._store_failures, settings.timeout_s)
-        self._store_failures += 1
-        return self._abort(current, reason, now_s)
+        return self._store_failed(current, reason, now_s)
 
     def on_committed(self, number: int, incarnation: int, tasks: Iterable[int], now_s: float) -> list[Action]:
         """These tasks have committed the snapshot."""
@@ -385,6 +389,12 @@ class Coordinator:
         self._failures += 1
         if self._failures >= self.settings.max_failures:
             return self._roll_back(f"{self._failures} snapshots in a row have failed: {reason}")
+        return self._abort(current, reason, now_s)
+
+    def _store_failed(self, current: _Snapshot, reason: str, now_s: float) -> list[Action]:
+        settings = self.settings
+        self._blocked_s = now_s + min(settings.interval_s * 2.0**self._store_failures, settings.timeout_s)
+        self._store_failures = min(self._store_failures + 1, MOST_DOUBLINGS)
         return self._abort(current, reason, now_s)
 
     def _abort(self, current: _Snapshot, reason: str, now_s: float) -> list[Action]:

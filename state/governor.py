@@ -78,7 +78,11 @@ class BlobChain:
         """Whether the next snapshot is full, with so many touched keys of all keys."""
         if not self.blobs or self._n_deltas >= MAX_DELTAS or self._delta_bytes > self._full_bytes:
             return True
-        return n_touched * self._delta_key_s > n_keys * self._full_key_s
+        return not self.delta_pays(n_touched, n_keys)
+
+    def delta_pays(self, n_touched: int, n_keys: int) -> bool:
+        """Whether it costs less to pack so many touched keys than all keys."""
+        return n_touched * self._delta_key_s <= n_keys * self._full_key_s
 
     def after(self, blobs: tuple[BlobRef, ...], *, full: bool) -> tuple[BlobRef, ...]:
         """What the manifest of a snapshot with these new blobs lists."""

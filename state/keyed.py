@@ -82,9 +82,13 @@ class State(dict[K, V]):
             self.watcher.keep_all()
         self._everything = True
 
+    def expect_all(self) -> None:
+        """The next snapshot is full, whatever changes. Until then keys need not be touched while none is packed."""
+        self._everything = True
+
     @property
     def everything(self) -> bool:
-        """Whether the next snapshot must be full: `mark_all` was called."""
+        """Whether the next snapshot must be full."""
         return self._everything
 
     @property

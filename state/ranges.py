@@ -9,7 +9,7 @@ Departs from Flink and JStorm, which write files by key group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..topology import KeyRanges, UnhashableKeyError, stable_hash
@@ -21,35 +21,34 @@ if TYPE_CHECKING:
     from .manifest import ComponentPlan
 
 
-class KeyOwner:
-    """The keys of one task: the one with this index among the `n_tasks` of its component (in the order of task ids)."""
+class KeySplitter:
+    """Divides the keys of a component among its `n_tasks` tasks, which are numbered in the order of their ids."""
 
-    __slots__ = ("_declared", "_index", "_ranges")
+    __slots__ = ("_declared", "_ranges")
 
-    def __init__(self, declared: KeyedState, index: int, n_tasks: int) -> None:
-        if not 0 <= index < n_tasks:
-            raise ValueError(f"task {index} of {n_tasks}")
+    def __init__(self, declared: KeyedState, n_tasks: int) -> None:
         self._declared = declared
-        self._index = index
         self._ranges = KeyRanges.for_tasks(n_tasks)
 
-    @property
-    def n_ranges(self) -> int:
-        """How many ranges the tasks share."""
-        return self._ranges.n_ranges
-
-    def owns(self, key: Any) -> bool:
-        """Whether the rows of this key come to this task. StateError for a key that no row can have."""
+    def index_of(self, key: Any) -> int:
+        """The number of the task to which the rows of this key come. StateError for a key that no row can have."""
         try:
             hashed = stable_hash(self._declared.row_of(key))
         except UnhashableKeyError as error:
             raise StateError(f"no task owns the key {key!r:.200}: {error}") from error
-        return self._ranges.task_of(hashed % self._ranges.n_ranges) == self._index
+        return self._ranges.task_of(hashed % self._ranges.n_ranges)
 
-    def owned(self, content: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The part of a task's saved state that belongs to this task."""
-        owns = self.owns
-        return {key: value for key, value in content.items() if owns(key)}
+    def split(self, content: Iterable[tuple[Any, Any]], parts: Sequence[dict[Any, Any]]) -> None:
+        """Add keys with their values to the parts of their tasks. StateError if a key is there already."""
+        index_of = self.index_of
+        for key, value in content:
+            part = parts[index_of(key)]
+            if key in part:
+                raise StateError(
+                    f"the key {key!r:.200} is in the state of two tasks. Keys that are not in the input of a task are "
+                    "other tasks' keys: store them in a bolt grouped by them"
+                )
+            part[key] = value
 
 
 def check_restorable(plan: ComponentPlan, declared: StateDeclaration | None, n_tasks: int) -> None:
@@ -69,16 +68,4 @@ def check_restorable(plan: ComponentPlan, declared: StateDeclaration | None, n_t
     if not fields and len(plan.tasks) != n_tasks:
         raise ForeignError(
             f"{where} has one value per task: it cannot be restored with {n_tasks} tasks instead of {len(plan.tasks)}"
-        )
-
-
-def merge_owned(merged: dict[Any, Any], owned: dict[Any, Any], component: str, task: int) -> None:
-    """Add what one task had saved. StateError if another task has saved one of the keys, too."""
-    expected = len(merged) + len(owned)
-    both = next((key for key in owned if key in merged), None) if merged else None
-    merged.update(owned)
-    if len(merged) != expected:
-        raise StateError(
-            f"component {component!r}, task {task}: the key {both!r:.200} is in the state of another task, too. Keys "
-            "that are not in the input of a task are other tasks' keys: store them in a bolt grouped by them"
         )

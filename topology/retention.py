@@ -9,7 +9,7 @@
 1. A refused topology would never fire a window: each message would time out, be replayed and time out again.
 2. A topology that may work is not refused: the number of rows in windows by time depends on the rows, a bolt in between
    may make many rows from a message, and a spout that emits watermarks advances the time without a row.
-3. Without ackers no message is open, and nothing is refused.
+3. Without ackers no message is open, and nothing is refused: as with any guarantee but at-least-once.
 4. Incremental windows ack a row before they fire. If the source continues after its last acked message, open windows
    are lost when the process ends: refused, unless the source accepts it (`lossy_windows`).
 
@@ -38,6 +38,8 @@ def retention_problems(topology: Topology, config: Config | None) -> list[str]:
         from .config import Config
 
         config = Config()
+    if config.guarantee != "at-least-once":
+        return []
     problems = list(_kept_too_long(topology, config))
     if config.acker_executors != 0:
         for spec in topology.components.values():
@@ -77,7 +79,7 @@ def _kept_too_long(topology: Topology, config: Config) -> Iterator[str]:
             yield (
                 f"bolt {spec.id!r}: it keeps tuples until their windows have fired, for at least {kept_ms / 1000:g} s, "
                 f"but messages time out after {limit_s:g} s: raise topology.message.timeout.secs above that "
-                f"(create_topology(config=Config(message_timeout_s=…))), {_ADVICE}"
+                f"(create_topology(config=Config(message_timeout_s=…))), choose guarantee='exactly-once', {_ADVICE}"
             )
 
 

@@ -9,6 +9,7 @@ number of tasks.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,20 @@ from .groupings import KeyRangeGrouping
 from .tuples import DEFAULT_STREAM
 
 if TYPE_CHECKING:
+    from .components import Component
     from .topology import Kind, Subscription
+
+
+def declared_state(kind: Kind, component: Component) -> Any:
+    """What a component declares as state; None: nothing. It may be wrong.
+
+    Other attributes of that name belong to the user: those of instances, properties, and those of spouts.
+    """
+    state = component.state
+    if _is_declaration(state):
+        return state
+    of_class: Any = inspect.getattr_static(type(component), "state", None)
+    return None if kind == "spout" or hasattr(of_class, "__get__") else of_class
 
 
 def state_problems(kind: Kind, state: Any, inputs: Sequence[Subscription]) -> list[str]:

@@ -19,7 +19,7 @@ from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
 from .names import NAME, NAME_RULE
 from .snapshot_config import GUARANTEES
-from .state_checks import by_key_ranges, state_problems
+from .state_checks import by_key_ranges, declared_state, state_problems
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
@@ -96,7 +96,7 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
             else:
                 found.append(f"config must be a mapping, not {own!r}")
         found += _check_config(settings, config)
-        state = None if component is None else component.state
+        state = None if component is None else declared_state(declaration.kind, component)
         found += state_problems(declaration.kind, state, declaration.inputs)
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)

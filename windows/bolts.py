@@ -303,7 +303,9 @@ class WindowedBolt(WindowBolt):
         """The fields that rows are converted to; None: rows stay as they are."""
         if self.aggregate is None or not self.aggregate.fields:
             return None
-        return next(iter(inputs), None)
+        kinds = list(dict.fromkeys(inputs))
+        # All inputs have the fields that it uses, and perhaps no others.
+        return kinds[0] if len(kinds) == 1 else Fields(*dict.fromkeys(self.aggregate.fields))
 
     def reader(self, layout: Fields | None) -> RowReader:
         """What reads its rows."""

@@ -22,16 +22,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from .assigners import Counts, Sliding, whole
 from .dumps import check, table_of, whole_number
 from .firing import FiringWithRows
-from .frozen import Table
 from .kept_rows import (
     MAX_ROWS,
     KeptRows,
@@ -47,7 +46,7 @@ from .window import AddResult, Window, in_order, new_key
 
 if TYPE_CHECKING:
     from .changes import TableName
-    from .frozen import Columns
+    from .frozen import Columns, Table
     from .values import Row, RowKey, Value
 
 SLICES: Final = "slices"
@@ -79,43 +78,25 @@ class _Buffer:
         self.numbers: list[int] = []
         self.slices: dict[int, _Slice] = {}
 
-    def add(self, number: int, row: NumberedRow) -> None:
+    def add(self, number: int, row: NumberedRow) -> bool:
+        """Whether the slice is new."""
         known = self.slices.get(number)
+        is_new = known is None
         if known is None:
             known = self.slices[number] = _Slice()
             insort(self.numbers, number)
         known.rows.append(row)
+        return is_new
 
-    def pop_before(self, number: int) -> list[_Slice]:
+    def pop_before(self, number: int) -> dict[int, _Slice]:
         """Remove and return the slices before that one."""
         count = bisect_left(self.numbers, number)
-        popped = [self.slices.pop(old) for old in self.numbers[:count]]
+        popped = {old: self.slices.pop(old) for old in self.numbers[:count]}
         del self.numbers[:count]
         return popped
 
     def up_to(self, number: int) -> list[int]:
         return self.numbers[: bisect_right(self.numbers, number)]
-
-
-class _SliceKeys(Collection["RowKey"]):
-    """The keys of the table of slices: (number, key)."""
-
-    def __init__(self, of_key: Mapping[RowKey, _Buffer]) -> None:
-        self._of_key = of_key
-
-    def __len__(self) -> int:
-        return sum(len(buffer.numbers) for buffer in self._of_key.values())
-
-    def __iter__(self) -> Iterator[RowKey]:
-        return ((number, key) for key, buffer in self._of_key.items() for number in buffer.numbers)
-
-    def __contains__(self, at: object) -> bool:
-        number, key = cast("tuple[int, RowKey]", at)
-        return key in self._of_key and number in self._of_key[key].slices
-
-    def having(self, keys: Iterable[RowKey] | None) -> Iterable[RowKey]:
-        """Those of these keys that are there; None: all."""
-        return self if keys is None else filter(self.__contains__, keys)
 
 
 class BufferedWindows(KeptRows):
@@ -125,6 +106,7 @@ class BufferedWindows(KeptRows):
         super().__init__(assigner, allowed_lateness_ms, max_rows)
         self._assigner = assigner
         self._of_key: dict[RowKey, _Buffer] = {}
+        self._slices: dict[tuple[int, RowKey], _Slice] = {}  # those of all keys
         self._timers: dict[int, dict[RowKey, None]] = {}
         self._ends: list[int] = []  # a heap
 
@@ -155,7 +137,7 @@ class BufferedWindows(KeptRows):
         if self._changes is not None:
             self._changes.changed(SLICES, (number, key))
         self._arrivals += 1
-        buffer.add(number, (self._arrivals, row))
+        self._add(buffer, number, key, (self._arrivals, row))
         self.rows += 1
         end = self._assigner.first_end(number)
         if self.watermark is not None and self._has_passed(end):  # then its first window is the next one to fire
@@ -163,6 +145,10 @@ class BufferedWindows(KeptRows):
             end += ((self.watermark - self._lateness_ms - end) // slide_ms + 1) * slide_ms
         self._set_timer(key, end)
         return True
+
+    def _add(self, buffer: _Buffer, number: int, key: RowKey, row: NumberedRow) -> None:
+        if buffer.add(number, row):
+            self._slices[number, key] = buffer.slices[number]
 
     def _set_timer(self, key: RowKey, end: int) -> None:
         keys = self._timers.get(end)
@@ -182,9 +168,11 @@ class BufferedWindows(KeptRows):
                 if number < first or buffer.slices[number].fired < len(buffer.slices[number].rows):
                     self._changes.changed(SLICES, (number, key))
         expired_slices = buffer.pop_before(first)
+        for number in expired_slices:
+            del self._slices[number, key]
         inside = [(number, buffer.slices[number]) for number in buffer.up_to(last)]
         fired = None
-        expired = in_arrival_order(slice_.rows for slice_ in expired_slices)
+        expired = in_arrival_order(slice_.rows for slice_ in expired_slices.values())
         self.rows -= len(expired)
         if inside:
             rows = in_arrival_order(slice_.rows for _, slice_ in inside)
@@ -209,11 +197,7 @@ class BufferedWindows(KeptRows):
     def _table(self, name: TableName) -> Table:
         if isinstance(name, int):
             return table_of(self._timers[name])
-        return Table(_SliceKeys(self._of_key), self._read_slices)
-
-    def _read_slices(self, keys: Iterable[RowKey] | None) -> Columns:
-        found = ((at, self._of_key[at[1]].slices[at[0]]) for at in _SliceKeys(self._of_key).having(keys))
-        return [{at: (slice_.fired, self._pack_numbered(slice_.rows)) for at, slice_ in found}]
+        return table_of(self._slices, lambda _, slice_: (slice_.fired, self._pack_numbered(slice_.rows)))
 
     def _load_table(self, name: TableName, columns: Columns) -> None:
         (column,) = columns
@@ -225,7 +209,7 @@ class BufferedWindows(KeptRows):
         for (number, key), (fired, rows) in column.items():
             buffer = self._of_key.setdefault(key, _Buffer())
             for row in self._unpack_numbered(rows, key):
-                buffer.add(whole_number(number, "the number of a slice"), row)
+                self._add(buffer, whole_number(number, "the number of a slice"), key, row)
             slice_ = buffer.slices[number]
             slice_.fired = whole_number(fired, "the number of rows that have fired")
             check(0 <= fired <= len(slice_.rows), f"{fired} of {len(slice_.rows)} rows have fired")

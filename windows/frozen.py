@@ -4,8 +4,8 @@
                                 ╰─ watch ─► take(rows) ─► take(rows) ─► …
                                       ▲ keep(table, keys): they are going to change, so they are read now
 
-1. `freeze` copies no states. After `watch`, what is going to change is read before it does (changes.py), and is copied.
-   Before `watch`, and for a dump: read everything before the machine gets another row.
+1. `freeze` copies no states, and looks up no keys. After `watch`, what is going to change is read before it does
+   (changes.py), and is copied. Before `watch`, and for a dump: read everything before the machine gets another row.
 2. Rows come in the order of the tables and of their keys, whatever was read early.
 3. What fails while it is read early fails the reading, and not the row that is added then.
 4. A table that the machine has dropped stays as it was: it is only referred to.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from .changes import Changed, Changes, TableName
@@ -27,6 +27,9 @@ Dump = dict[str, "Value"]
 States = tuple["Value", ...]
 """The values of a key in all columns of a table."""
 
+
+SMALL: Final = 256
+"""A table with more rows is large."""
 
 Copied = Callable[["TableName", "RowKey", States], States]
 """Makes a copy of the values of a key in a table."""
@@ -40,23 +43,24 @@ class Table(NamedTuple):
 
 
 class TableRows(NamedTuple):
-    """Rows of a table."""
+    """Rows of a table. None: of a delta, the key was removed."""
 
     table: TableName
     keys: Sequence[RowKey]
-    rows: list[States]
+    rows: Sequence[States | None]
 
 
 class _Left(NamedTuple):
-    """What is still to be read of a table. `only`: of a delta, its changed keys."""
+    """What is still to be read of a table: the keys from `at` on. `only`: of a delta, its changed keys."""
 
     keys: Sequence[RowKey]
     only: Collection[RowKey] | None
     read: Callable[[Iterable[RowKey] | None], Columns]
+    at: int = 0
 
 
 class Frozen:
-    """The content of windows when they were frozen. `head`, `removed` and `dropped` are those of a dump (dumps.py).
+    """The content of windows when they were frozen. `head` and `dropped` are those of a dump (dumps.py).
 
     `size`: how many rows the tables have; a row is the values of one key in one table.
     """
@@ -70,35 +74,41 @@ class Frozen:
     ) -> None:
         self.head = head
         self.size = sum(len(table.keys) for table in tables.values())
-        self.removed: dict[TableName, list[RowKey]] = {}
         self.dropped: list[TableName] = [] if changed is None else list(changed.dropped)
         self._tables = tables
         self._full = changed is None
         self._left: dict[TableName, _Left] = {}
-        self._kept: dict[TableName, dict[RowKey, States]] = {}
+        self._kept: dict[TableName, dict[RowKey, States | None]] = {}
         self._copied: Copied = _same
         self._failed: Exception | None = None
         self._changes = [] if changes is None else [changes]
         if changed is not None:
-            self._find(changed)
+            for name, table in tables.items():
+                if touched := changed.touched.get(name):
+                    self._left[name] = _Left(list(touched), touched, table.read)
 
     @property
     def rows(self) -> int:
-        """How many rows `take` gives, and keys that were removed."""
-        return sum(map(len, self.removed.values())) + sum(len(left.keys) for left in self._left.values())
+        """How many rows `take` gives, after `watch`."""
+        return sum(len(left.keys) for left in self._left.values())
 
     def dump(self) -> Dump:
         """All at once; the values are those of the machine."""
         if self._full:
             return {"head": self.head, "tables": {name: table.read(None) for name, table in self._tables.items()}}
-        tables = {name: left.read(left.keys) for name, left in self._left.items()}
-        return {"head": self.head, "tables": tables, "removed": self.removed, "dropped": self.dropped}
+        found = {name: left.read(left.keys) for name, left in self._left.items()}
+        lacking = {name: [key for key in self._left[name].keys if key not in found[name][0]] for name in found}
+        return {
+            "head": self.head,
+            "tables": {name: columns for name, columns in found.items() if columns[0]},
+            "removed": {name: keys for name, keys in lacking.items() if keys},
+            "dropped": self.dropped,
+        }
 
     def with_inner(self, inner: Frozen) -> None:
         """Add the content of the machine inside of this one, which was frozen at the same time."""
         self.head["machine"] = inner.head
         self.size += inner.size
-        self.removed.update(inner.removed)
         self.dropped.extend(inner.dropped)
         self._tables = {**self._tables, **inner._tables}
         self._left.update(inner._left)
@@ -117,20 +127,26 @@ class Frozen:
             changes.watcher = self
 
     def take(self, most: int) -> list[TableRows]:
-        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised."""
+        """The next rows, at most so many; none are left: []. Raises what `copied` or a `pack_state` has raised.
+
+        It stops at the end of a table if a large one follows, whose rows may take longer.
+        """
         if self._failed is not None:
             raise self._failed
         parts: list[TableRows] = []
         while most > 0 and self._left:
             name, left = next(iter(self._left.items()))
-            some = left.keys[:most]
+            some = left.keys[left.at : left.at + most]
             parts.append(TableRows(name, some, self._rows(name, some, left)))
             most -= len(some)
-            if len(some) == len(left.keys):
+            if left.at + len(some) == len(left.keys):
                 del self._left[name]
                 self._kept.pop(name, None)
+                following = next(iter(self._left.values()), None)
+                if following is not None and len(following.keys) > SMALL:
+                    break
             else:
-                self._left[name] = left._replace(keys=left.keys[len(some) :])
+                self._left[name] = left._replace(at=left.at + len(some))
         return parts
 
     def sample(self, most: int) -> list[TableRows]:
@@ -151,8 +167,9 @@ class Frozen:
         wanted = [key for key in keys if key not in kept and (left.only is None or key in left.only)]
         try:
             columns: Columns = left.read(wanted) if wanted else [{}]
-            for key in columns[0]:
-                kept[key] = self._copied(table, key, tuple(column[key] for column in columns))
+            for key in wanted:
+                there = key in columns[0]
+                kept[key] = self._copied(table, key, tuple(column[key] for column in columns)) if there else None
         except Exception as error:
             self.end()
             self._failed = error
@@ -164,24 +181,14 @@ class Frozen:
                 changes.watcher = None
         self._left, self._kept, self._tables = {}, {}, {}
 
-    def _find(self, changed: Changed) -> None:
-        for name, table in self._tables.items():
-            touched = changed.touched.get(name)
-            if not touched:
-                continue
-            present = [key for key in touched if key in table.keys]
-            if len(present) < len(touched):
-                known = set(present)
-                self.removed[name] = [key for key in touched if key not in known]
-            if present:
-                self._left[name] = _Left(present, touched, table.read)
-
-    def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> list[States]:
-        kept = self._kept.get(name)
-        if not kept or kept.keys().isdisjoint(keys):
-            return _in_rows(left.read(keys))
-        fresh = iter(_in_rows(left.read([key for key in keys if key not in kept])))
-        return [kept[key] if key in kept else next(fresh) for key in keys]
+    def _rows(self, name: TableName, keys: Sequence[RowKey], left: _Left) -> Sequence[States | None]:
+        kept = self._kept.get(name, {})
+        columns = left.read(keys if kept.keys().isdisjoint(keys) else [key for key in keys if key not in kept])
+        rows = _in_rows(columns)
+        if len(rows) == len(keys):
+            return rows
+        found = dict(zip(columns[0], rows, strict=True))
+        return [kept[key] if key in kept else found.get(key) for key in keys]
 
 
 def _same(_: TableName, __: RowKey, states: States) -> States:

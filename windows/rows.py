@@ -5,7 +5,7 @@
 1. A field is read by its name in the row's stream; streams may have it at different positions.
 2. A user's function gets the Tuple. If it raises, only its row fails.
 3. Values are Tuples for bolts with their own methods, and plain rows for aggregates: the value itself on a stream of
-   one field, else a tuple of values. Rows of streams with other fields are converted to the fields of the first stream.
+   one field, else a tuple of values. If the streams have different fields, rows have those that the aggregate uses.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class RowReader:
         key = None if self._key is None or callable(self._key) else column(fields, self._key)
         timestamp = column(fields, self._timestamp) if isinstance(self._timestamp, str) else None
         layout = self._layout
-        value = None if layout is None or layout == fields else column(fields, layout.names, always=len(layout) > 1)
+        value: Column | None = None
+        if layout is not None and layout != fields:  # of one field, the value itself is a row
+            value = column(fields, layout.names if len(layout) > 1 else layout.names[0])
         return key, timestamp, value
 
     def _call_functions(
@@ -109,11 +111,11 @@ class RowReader:
             rows.places = [rows.places[n] for n in kept]
 
 
-def column(fields: Fields, names: str | Sequence[str], *, always: bool = False) -> Column:
-    """A function that extracts a field, or several as a tuple, from items. `always`: a tuple also for one field."""
+def column(fields: Fields, names: str | Sequence[str]) -> Column:
+    """A function that extracts a field, or a tuple of those in a sequence, from items."""
     several = [names] if isinstance(names, str) else list(names)
     places = [fields.position(name) for name in several]
-    as_tuple = always or not isinstance(names, str)
+    as_tuple = not isinstance(names, str)
     if len(fields) == 1:
         if not as_tuple:
             return _unchanged

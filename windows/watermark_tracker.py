@@ -158,13 +158,13 @@ class WatermarkTracker:
         known = {tasks[task]: state for task, state in watermarks["inputs"].items()}
         return {
             **dump,
-            "settings": {**settings, "inputs": inputs, "generators": [tasks[task] for task in settings["generators"]]},
+            "settings": {**settings, "inputs": inputs, "generators": sorted(generators)},
             "watermarks": {**watermarks, "inputs": known},
             "generators": generators,
         }
 
     def _identity(self) -> dict[str, Value]:
-        settings = {"inputs": self._sends_watermarks, "lag_ms": self._lag_ms, "generators": list(self._generators)}
+        settings = {"inputs": self._sends_watermarks, "lag_ms": self._lag_ms, "generators": sorted(self._generators)}
         return {"version": VERSION, "kind": type(self).__name__, "settings": settings}
 
     def _on_generated(self, task: int, watermark_ms: int | None) -> None:

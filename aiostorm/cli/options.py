@@ -56,7 +56,7 @@ def snapshot_options(command: Any) -> Any:
         click.option("--state", metavar="DIR", help="Folder or URL for snapshots. Needs --guarantee exactly-once."),
         click.option(
             "--restore",
-            type=_RestoreType(),
+            callback=_restore,
             default="latest",
             show_default=True,
             help="Snapshot to continue from: latest, its number, or none to begin from the start.",
@@ -93,17 +93,14 @@ def take_snapshot_options(options: dict[str, Any]) -> SnapshotOptions:
     return SnapshotOptions(settings, restore, need)
 
 
-class _RestoreType(click.ParamType[Any]):
-    name = "latest|N|none"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Restore:
-        if value in ("latest", None):
-            return "latest"
-        if value == "none":
-            return None
-        if not (str(value).isascii() and str(value).isdecimal() and int(value) >= 1):
-            self.fail(f"{value!r} is not latest, a number from 1, or none", param, ctx)
-        return int(value)
+def _restore(context: click.Context, parameter: click.Parameter, value: str) -> Restore:
+    if value == "latest":
+        return "latest"
+    if value == "none":
+        return None
+    if not (value.isascii() and value.isdecimal() and int(value) >= 1):
+        raise click.BadParameter(f"{value!r} is not latest, a number from 1, or none", context, parameter)
+    return int(value)
 
 
 def security_options(command: Any) -> Any:

@@ -23,6 +23,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..topology import Config, Topology
+    from .options import SnapshotOptions
     from .progress import Display
     from .report import RunReport
     from .run import Job
@@ -147,7 +149,7 @@ def run(
         log_to(logging.StreamHandler(), log_level)
         found, topology = import_target(target, args)
         config = settings_of(file, (*settings, *snapshots.settings), topology.config)
-        snapshots.check(config)
+        _check_settings(snapshots, topology, config)
         title = name or topology.name or found
         check_title(title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
@@ -202,6 +204,13 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     with prints, interrupts, asyncio.Runner(loop_factory=factory) as runner:
         report = runner.run(run_job(job, display, interrupts, done))
     return exit_code(report, interrupts)
+
+
+def _check_settings(snapshots: SnapshotOptions, topology: Topology, config: Config) -> None:
+    from .start import check_plan
+
+    snapshots.check(config)
+    check_plan(topology, config)
 
 
 def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:

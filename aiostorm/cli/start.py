@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ..topology import Config, Topology
 
 FILES = 32
 """The most open files of an aiostorm process, without those for workers and those of user code."""
@@ -51,6 +55,16 @@ def check_title(name: str) -> None:
         check_name(name)
     except ValueError as error:
         raise CommandError(f"--name: {error}") from error
+
+
+def check_plan(topology: Topology, config: Config) -> None:
+    """CommandError for what the topology cannot do with this configuration."""
+    from ..topology import TopologyError, make_plan
+
+    try:
+        make_plan(topology, config)
+    except TopologyError as error:
+        raise CommandError(str(error)) from error
 
 
 def check_worker_name(name: str) -> None:

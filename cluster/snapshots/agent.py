@@ -5,7 +5,8 @@
 
 1. What is reported as saved is durable.
 2. After a row has failed nothing is reported as saved: the state of its task lacks the row.
-3. Each task loads what it had saved by itself, while others load: from the manifest and the blobs in the store.
+3. Each task loads what it had saved by itself, while others load: from the manifest and the blobs in the store. At
+   another parallelism the files of a component are read once in each process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...state import (
     KeyedState,
     Manifest,
     SaveError,
-    load_owned,
+    load_split,
     load_task,
     manifest_name,
     read_manifest,
@@ -69,6 +70,7 @@ class Agent:
         self._saved: dict[int, dict[int, Done]] = {}  # number → task → what it has saved
         self._committed: dict[int, set[int]] = {}  # number → tasks
         self._manifest: asyncio.Task[Manifest] | None = None
+        self._splits: dict[str, asyncio.Task[list[dict[Any, Any]]]] = {}  # component → its keys, by task
         self._has_failed = False
 
     def attach(self, tasks: TasksHere) -> None:
@@ -145,7 +147,7 @@ class Agent:
         except StoreError as error:
             first = parts[0]
             reason = f"a snapshot was not saved: {error}"
-            self._send(SaveFailed(Failed(first.number, first.task, self.incarnation, reason)))
+            self._send(SaveFailed(Failed(first.number, first.task, self.incarnation, reason, stored=True)))
             return
         if not self._has_failed:
             self._send(TasksSaved(parts))
@@ -164,5 +166,9 @@ class Agent:
             handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
         if not isinstance(spec.state, KeyedState):
             return RestoredTask(manifest.number, {}, tuple(handles))
-        owned = await load_owned(self._store, manifest, task.component, spec.state, task.index, count, clock)
+        if spec.id not in self._splits:
+            work = load_split(self._store, manifest, spec.id, spec.state, count, clock)
+            self._splits[spec.id] = self._system.guard(work, name=f"the state of {spec.id}")
+        parts = await asyncio.shield(self._splits[spec.id])
+        owned, parts[task.index] = parts[task.index], {}
         return RestoredTask(manifest.number, {0: owned}, tuple(handles))

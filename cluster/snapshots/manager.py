@@ -103,8 +103,9 @@ class SnapshotManager:
         tasks = [task for plan in self._plans for task in plan.tasks]
         self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
         number = None if manifest is None else manifest.number
-        if number is not None:
+        if manifest is not None:
             log.info("topology %s continues from snapshot %d in %s", self._name, number, self._place.where)
+            self._warn_of_removed(manifest)
         return SnapshotSetup(self._coordinator.incarnation, number, self._place.where)
 
     def started(self, runtime: Rebuildable, setup: SnapshotSetup) -> None:
@@ -252,6 +253,13 @@ class SnapshotManager:
                     self._apply(self._coordinator.on_restored(wanted.incarnation, number, self._now_s()))
         except AiostormError as error:
             self._gave_up(f"/{self._name}/snapshots", error)
+
+    def _warn_of_removed(self, manifest: Manifest) -> None:
+        known = {plan.component for plan in self._plans}
+        removed = [plan.component for plan in manifest.plan if plan.component not in known]
+        if removed:
+            text = "topology %s has no %s any more: what snapshot %d has of it is left out"
+            log.warning(text, self._name, " and no ".join(map(repr, removed)), manifest.number)
 
     def _start(self, what: str, work: Coroutine[Any, Any, None]) -> None:
         task = self._work[what] = self._system.guard(work, name=f"{what} of {self._name}")

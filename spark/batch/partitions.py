@@ -64,21 +64,13 @@ class PartitionState:
     first: int = 0
     length: int | None = None
 
-    @property
-    def prefix(self) -> int:
-        """The number of chunks at its beginning that are acked without a gap."""
-        return self.acked.prefix
-
-    def ack(self, number: int) -> bool:
-        """Ack an open chunk. False if it is not open."""
-        chunk = self.open.pop(number, None)
-        if chunk is None:
-            return False
+    def ack(self, number: int) -> None:
+        """Ack an open chunk."""
+        chunk = self.open.pop(number)
         self.acked.add(number)
         self.sum = (self.sum + chunk.digest) % _SUM
         self.rows += chunk.rows
         self.recent.append((number, chunk.digest))
-        return True
 
     @property
     def is_finished(self) -> bool:
@@ -268,11 +260,10 @@ class Partitions:
     def acked(self, partition: int, number: int) -> bool:
         """A chunk is acked. False if it was not open."""
         begun = self._begun.get(partition)
-        chunk = begun.open.get(number) if begun is not None else None
-        if begun is None or chunk is None:
+        if begun is None or number not in begun.open:
             return False
+        self.rows += begun.open[number].rows
         begun.ack(number)
-        self.rows += chunk.rows
         self._settle(partition, begun)
         return True
 

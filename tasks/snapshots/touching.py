@@ -35,12 +35,15 @@ class KeyToucher:
                 check, self._check = self._check, None
                 check()
             self._rows += stop - start
+        state = self._state
+        if state.everything and state.watcher is None:
+            return  # the next snapshot is full, and none is packed now
         origin, items = segment.origin, segment.items
         keys_of = self._keys_of.get(origin)
         if keys_of is None:
             keys_of = self._keys_of[origin] = _keys_of(origin, self._fields)
         rows: Sequence[Item] = items.items if isinstance(items, ColumnRows) else items
-        self._state.touch_keys(keys_of(rows if stop - start == len(rows) else rows[start:stop]))
+        state.touch_keys(keys_of(rows if stop - start == len(rows) else rows[start:stop]))
 
 
 def _keys_of(origin: Origin, fields: Sequence[str]) -> _KeysOf:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 FEW_ROWS: Final = 100
 """So many rows are packed early, to find states that cannot be packed."""
 
-REMOVED_ROWS: Final = 2_000
-"""So many removed keys are packed in a slice."""
-
 
 class WindowTables:
     """The windows of one task, for its saver. `committed` and `counts` are of snapshots; see WindowCapture."""
@@ -92,9 +89,6 @@ class WindowCapture:
         rows = FIRST_ROWS
         try:
             yield from self._head
-            for table, removed in self._frozen.removed.items():
-                for at in range(0, len(removed), REMOVED_ROWS):
-                    yield from self._packer.removed(table, removed[at : at + REMOVED_ROWS])
             while True:
                 began_s = stopwatch()
                 made = self._packer.rows(partial(self._frozen.take, rows))
@@ -102,7 +96,9 @@ class WindowCapture:
                 if not made:
                     return
                 yield from made
-                rows = next_rows(rows, took_s, max(len(chunk.data) for chunk in made))
+                ended = self._packer.last_rows < rows  # another table follows, whose rows may take longer
+                largest = max(len(chunk.data) for chunk in made)
+                rows = min(rows, FIRST_ROWS) if ended else next_rows(rows, took_s, largest)
         finally:
             self._frozen.end()
 
@@ -113,12 +109,13 @@ class WindowCapture:
 
 
 class _WindowPacker:
-    """Packs the rows of the windows of one task."""
+    """Packs the rows of the windows of one task. `last_rows`: how many rows the last call has packed."""
 
-    __slots__ = ("_component", "_kind", "_packer", "_task", "_titles")
+    __slots__ = ("_component", "_kind", "_packer", "_task", "_titles", "last_rows")
 
     def __init__(self, frozen: Frozen, component: str, task: int) -> None:
         inner = frozen.head.get("machine", frozen.head)
+        self.last_rows = 0
         self._component = component
         self._kind = inner["kind"]
         self._packer = RowPacker(component, task, WINDOWS)
@@ -136,21 +133,18 @@ class _WindowPacker:
                 self._check(result[-3], result, f"a result that is due ({self._kind})", error)
             raise
 
-    def removed(self, table: int | str, keys: Sequence[Any]) -> list[PackedChunk]:
-        """Keys that are no longer in a table."""
-        return self._packer.chunks(list(zip(repeat(table), keys)), [REMOVED] * len(keys))
-
     def rows(self, take: Callable[[], list[TableRows]]) -> list[PackedChunk]:
         """The rows that `take` gives."""
         keys: list[tuple[int | str, Any]] = []
-        values: list[tuple[Any, ...]] = []
+        values: list[Any] = []
         try:
             parts = take()
+            self.last_rows = sum(len(part.keys) for part in parts)
         except StatePackError as error:
             raise self._unsavable(error.key, error.state, str(error)) from error
         for part in parts:
             keys += zip(repeat(part.table), part.keys)
-            values += part.rows
+            values += part.rows if None not in part.rows else [REMOVED if row is None else row for row in part.rows]
         try:
             return self._packer.chunks(keys, values)
         except UnsavableError as error:

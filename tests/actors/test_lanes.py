@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from aiostorm.actors import EMPTY, Lanes, MailboxClosedError
+from aiostorm.actors.gate import Gate
 
 Piece = tuple[int, int]  # sender, number
 
@@ -360,3 +361,21 @@ def test_a_batch_ends_when_the_limit_is_reached(weights: list[int], limit: int) 
     assert sum(batch) >= limit or batch == weights
     assert sum(batch[:-1]) < limit
     assert lanes.gate.fill == sum(weights[len(batch) :])
+
+
+def test_the_marks_are_at_80_and_20_percent_unless_they_are_given() -> None:
+    for gate in (Gate(100), Lanes(100).gate):
+        assert (gate.high, gate.low, gate.max_piece, gate.largest_piece) == (80, 20, 20, 80)
+
+
+def test_a_higher_limit_opens_the_gate_for_those_who_wait() -> None:
+    lanes, sender = Lanes(10), Sender(1)
+    lanes.set_limit(2)
+    assert lanes.offer("first", 2)
+    sender.hand = [((1, 1), 1)]
+    lanes.park(sender)
+    lanes.set_limit(9)
+    assert (lanes.gate.is_open, lanes.parked) == (False, 1), "2 are more than the low mark of 9"
+    lanes.set_limit(10)
+    assert (lanes.gate.is_open, lanes.parked) == (True, 0)
+    assert [lanes.take(), lanes.take(), lanes.take()] == ["first", (1, 1), EMPTY]

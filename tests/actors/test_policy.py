@@ -94,3 +94,16 @@ def test_never_more_restarts_within_a_time_than_allowed(max_restarts: int, withi
         assert decision.restarts == len(recent) + 1
         assert decision.delay_s == (1.0 if recent else 0.0)
         restarts.append(now_s)
+
+
+def test_five_restarts_in_half_a_minute_unless_others_are_given() -> None:
+    policy = RestartPolicy()
+    assert (policy.max_restarts, policy.within_s, policy.backoff_s) == (5, 30.0, (0.0, 0.2, 1.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "directive"), [(STOP_ON_FAILURE, Directive.STOP), (ESCALATE_ON_FAILURE, Directive.ESCALATE)]
+)
+def test_an_actor_that_never_started_can_be_stopped(policy: RestartPolicy, directive: Directive) -> None:
+    decision = FailureHistory(policy).failed(ERROR, 0, resumable=False)
+    assert (decision.directive, decision.delay_s, decision.restarts) == (directive, 0.0, 0)

@@ -126,5 +126,5 @@ def test_the_options_become_settings() -> None:
 
 def test_a_guarantee_that_the_topology_cannot_have(aiostorm: Command) -> None:
     outcome = aiostorm("run", JOBS, "-q", "--guarantee", "exactly-once")
-    assert outcome.code == 1
+    assert (outcome.code, outcome.out) == (2, "")
     assert "spout 'numbers': @spout function 'numbers' is called again after a failure" in outcome.err

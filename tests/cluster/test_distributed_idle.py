@@ -109,6 +109,7 @@ def test_a_worker_that_is_missing_or_busy_or_has_messages_under_way_means_not_id
         [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"a": 1})],
         [*quiet[:2], IdleReport("c", 1, quiet=True, received={"a": 1})],
         [*quiet[:2], IdleReport("c", 1, quiet=True, sent={"lost": 1})],
+        [*quiet[:2], IdleReport("c", 1, quiet=True, received={"lost": 1})],
     ):
         machine = DistributedIdleDetector(NAMES)
         assert not machine.round(reports)
@@ -122,3 +123,9 @@ def test_a_new_process_or_any_activity_is_a_change() -> None:
         machine.round(quiet)
         assert not machine.round([*quiet[:2], changed])
         assert machine.round([*quiet[:2], changed])
+
+
+def test_a_worker_that_is_lost_and_exchanged_nothing_makes_no_difference() -> None:
+    quiet = [IdleReport(name, 1, quiet=True, sent={"lost": 0}, received={"lost": 0, "a": 0}) for name in NAMES]
+    machine = DistributedIdleDetector(NAMES)
+    assert [machine.round(quiet), machine.round(quiet)] == [False, True]

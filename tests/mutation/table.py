@@ -11,7 +11,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "cluster/parent/worker_lifecycle.py": ("tests/cluster/parent/test_worker_lifecycle.py",),
     "cluster/scheduler.py": ("tests/cluster/test_scheduler.py",),
     "metrics/": ("tests/metrics",),
-    "spark/batch/partitions.py": ("tests/spark/test_partitions.py",),
+    "spark/batch/partitions.py": ("tests/spark/test_partitions.py", "tests/spark/test_partition_claims.py"),
     "topology/groupings/": ("tests/topology", "tests/tasks/test_emit.py"),
     "topology/plan.py": ("tests/topology/test_plan.py",),
     "transport/codec/": ("tests/transport/codec", "tests/transport/test_golden.py"),

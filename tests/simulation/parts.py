@@ -70,7 +70,7 @@ class ModelSource(Source):
             self._collector.emit(((emission,), state.rows[message][0], 0, node), message_id=message, stream=stream)
 
     @property
-    def state(self) -> Any:
+    def read(self) -> Any:
         """What all of its tasks read."""
         return self._state
 

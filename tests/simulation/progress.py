@@ -115,7 +115,7 @@ class Progress:
 
     def _work(self, source: str, before_s: float) -> str:
         """What there was to do all the time."""
-        model, book = self.model, self.sources[source].state
+        model, book = self.model, self.sources[source].read
         for (name, message, attempt), at_s in model.complete.items() if not (self.spread and self.hangs) else ():
             if name == source and at_s < before_s and _is_open(book, message, attempt):
                 emission = (name, message, attempt)

@@ -127,10 +127,23 @@ def test_an_acked_chunk_is_compared_when_it_is_read_again() -> None:
             return error
         raise AssertionError("nothing was found")
 
-    assert (again(27).chunk, again(24).chunk) == (27, 24)  # open, acked lately
-    assert (again(3).chunk, again(3).chunks) == (None, 25)  # acked long ago: known only as a sum
-    assert again(-1, length=28).chunk == 28  # fewer than there were
-    assert "partition 0" in str(again(27))
+    assert (again(27).chunk, again(24).chunk, again(17).chunk) == (27, 24, 17)  # open, acked lately
+    assert (again(16).chunk, again(3).chunk, again(3).chunks) == (None, None, 25)  # acked long ago: known only as a sum
+    assert (again(-1, length=28).chunk, again(-1, length=29).chunk) == (28, 29)  # fewer than there were
+    assert str(again(27)) == "partition 0 differs from before: chunk 27 has changed"
+    assert str(again(3)) == "partition 0 differs from before: one of its first 25 chunks has changed"
+
+
+def test_the_sum_of_the_digests_has_64_bits() -> None:
+    machine = Partitions(1)
+    machine.claim_next(1)
+    for number, digest in enumerate((2**63, 2**64 - 1, 5)):
+        machine.chunk(0, number, digest, 10)
+    sums = []
+    for number in range(3):
+        machine.acked(0, number)
+        sums.append(machine.state()["begun"]["0"]["sum"])
+    assert sums == ["8000000000000000", "7fffffffffffffff", "8000000000000004"]
 
 
 def test_a_chunk_that_is_given_up_ends_this_run_and_comes_again_in_the_next() -> None:

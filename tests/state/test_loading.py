@@ -21,7 +21,7 @@ from aiostorm.state import (
     StateError,
     TaskBlobs,
     UnsavableError,
-    load_owned,
+    load_split,
     load_task,
     pack_manifest,
     pack_single,
@@ -164,15 +164,13 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
             tasks = tuple(range(10 * number, 10 * number + n_tasks))
             made: list[TaskBlobs] = []
             parts = {}
+            if number == 1:  # any division
+                split = [{key: value for key, value in content.items() if value % 4 == index} for index in range(4)]
+            else:
+                manifest = keeper.manifest(number - 1)
+                split = await load_split(store, manifest, "count", declared, n_tasks, LoopClock())
             for index, task in enumerate(tasks):
-                if number == 1:
-                    state = State({key: value for key, value in content.items() if value % 4 == index})  # any division
-                else:
-                    state = State(
-                        await load_owned(
-                            store, keeper.manifest(number - 1), "count", declared, index, n_tasks, LoopClock()
-                        )
-                    )
+                state = State(split[index])
                 parts[task] = dict(state)
                 saved = await save_task(keeper, task, number, [Capture(state, "count", task, full=True)], LoopClock())
                 made.append(TaskBlobs(task, saved.blobs, saved.sizes))
@@ -181,7 +179,7 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
             await keeper.commit(Manifest(number, "words", plan, tuple(made)))
             assert sum(map(len, parts.values())) == len(content)
             assert {key: value for part in parts.values() for key, value in part.items()} == content
-        assert (await load_owned(store, keeper.manifest(4), "new", declared, 0, 2, LoopClock())) == {}
+        assert (await load_split(store, keeper.manifest(4), "new", declared, 2, LoopClock())) == [{}, {}]
     finally:
         await store.close()
 

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.state import ComponentPlan, ForeignError, KeyedState, KeyOwner, StateError, ValueState, check_restorable
-from aiostorm.state.ranges import merge_owned
+from aiostorm.state import (
+    ComponentPlan,
+    ForeignError,
+    KeyedState,
+    KeySplitter,
+    StateError,
+    ValueState,
+    check_restorable,
+)
 from aiostorm.topology import Fields, GroupingContext, KeyRangeGrouping, StreamId
 
 ATOMS = st.one_of(st.text(max_size=5), st.integers(), st.none(), st.booleans(), st.floats(allow_nan=False))
@@ -30,8 +37,7 @@ def test_a_key_belongs_to_the_task_that_gets_its_rows(key: Any, other: Any, n_ta
     one, two = KeyedState("word"), KeyedState(("user", "day"))
     for declared, row, of_row in ((one, (key,), key), (two, (key, other), (key, other))):
         target = target_of(list(declared.fields), row, n_tasks)
-        for index in {target, 0, n_tasks - 1, (target + 1) % n_tasks}:
-            assert KeyOwner(declared, index, n_tasks).owns(of_row) is (index == target)
+        assert KeySplitter(declared, n_tasks).index_of(of_row) == target
 
 
 @given(keys=st.sets(ATOMS, max_size=30), parallelisms=st.lists(st.integers(1, 9), min_size=1, max_size=4))
@@ -39,23 +45,22 @@ def test_any_rescale_keeps_every_key_once(keys: set[Any], parallelisms: list[int
     content = {key: [key] for key in keys}
     parts = [content]
     for n_tasks in parallelisms:
-        owners = [KeyOwner(KeyedState("word"), index, n_tasks) for index in range(n_tasks)]
-        made: list[dict[Any, Any]] = [{} for _ in owners]
-        for merged, owner in zip(made, owners, strict=True):
-            for task, part in enumerate(parts):
-                merge_owned(merged, owner.owned(part), "count", task)
+        made: list[dict[Any, Any]] = [{} for _ in range(n_tasks)]
+        for part in parts:
+            KeySplitter(KeyedState("word"), n_tasks).split(part.items(), made)
         parts = made
     assert sum(map(len, parts)) == len(content)
     assert {key: value for part in parts for key, value in part.items()} == content
 
 
 def test_wrong_questions_are_errors() -> None:
-    with pytest.raises(ValueError, match="task 2 of 2"):
-        KeyOwner(KeyedState("word"), 2, 2)
+    splitter = KeySplitter(KeyedState("word"), 2)
     with pytest.raises(StateError, match="no task owns the key"):
-        KeyOwner(KeyedState("word"), 0, 2).owns(object())
-    with pytest.raises(StateError, match="'count', task 2: the key 'a' is in the state of another task"):
-        merge_owned({"a": 1}, {"a": 2}, "count", 2)
+        splitter.index_of(object())
+    parts: list[dict[Any, Any]] = [{}, {}]
+    splitter.split([("a", 1), ("b", 2)], parts)
+    with pytest.raises(StateError, match="the key 'a' is in the state of two tasks"):
+        splitter.split([("a", 2)], parts)
 
 
 def test_only_the_declared_state_is_restored() -> None:

@@ -15,6 +15,8 @@ from aiostorm.topology import (
     Failure,
     FailValueSpout,
     Fields,
+    Progress,
+    ResourceError,
     Spout,
     TaskHook,
     TopologyContext,
@@ -76,3 +78,27 @@ def test_methods_that_a_user_leaves_out_do_nothing() -> None:
 def test_a_missing_required_method_is_an_error(call: Any, message: str) -> None:
     with pytest.raises(NotImplementedError, match=message):
         call()
+
+
+def test_a_context_has_the_resources_of_its_worker() -> None:
+    known: dict[str, Any] = {"tasks": {}, "fields": {}, "add_hook": [].append, "config": Config()}
+    ids: dict[str, Any] = {"topology": "t", "component": "count", "task_id": 4, "task_index": 1}
+    assert TopologyContext(**ids, **known, resources={"pool": 5}).resource("pool") == 5
+    with pytest.raises(ResourceError, match="no resource 'pool' is declared"):
+        TopologyContext(**ids, **known).resource("pool")
+
+
+class Batching(BasicBolt):
+    def execute_batch(self, tuples: Any, collector: Any) -> None: ...
+
+
+class Ticking(BasicBolt):
+    def on_tick(self, collector: Any) -> None: ...
+
+
+def test_a_bolt_anchors_all_that_it_emits_if_each_call_has_one_tuple() -> None:
+    assert [kind().time_role.anchors for kind in (BasicBolt, Batching, Ticking)] == [True, False, False]
+
+
+def test_progress_has_no_rows_unless_they_are_counted() -> None:
+    assert Progress(1, 2, "files") == (1, 2, "files", 0, 0, "")

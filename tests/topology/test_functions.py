@@ -121,7 +121,15 @@ def test_options_are_kept() -> None:
     assert (made.blocking, made.config) == (True, {"turn_max_ms": 3})
     source = spout("a", tracked=False, blocking=True, config={"max_spout_pending": 3})(lines)
     assert (source.tracked, source.blocking, source.config) == (False, True, {"max_spout_pending": 3})
-    assert spout("a")(lines).tracked is True
+    assert (spout("a")(lines).tracked, spout("a")(lines).blocking) == (True, False)
+    assert spout(lines, config={"max_spout_pending": 3}).config == {"max_spout_pending": 3}  # type: ignore[call-overload]
+    assert bolt(plain, config={"turn_max_ms": 3}).config == {"turn_max_ms": 3}  # type: ignore[call-overload]
+
+
+def test_a_function_of_batches_takes_one_argument() -> None:
+    assert bolt("a", arrow=True)(generator).arrow
+    with pytest.raises(TopologyError, match=r"must take one argument, the pyarrow.RecordBatch"):
+        bolt("a", arrow=True)(lambda: None)
 
 
 def numbers() -> Any:

@@ -11,7 +11,7 @@ import pytest
 from aiostorm import AckValueSpout, BasicBolt, Config, FailValueSpout, Spout, TopologyBuilder, TopologyError, spout
 from aiostorm.state import KeyedState, Sink, ValueState
 from aiostorm.topology import Topology, lost_at_restart, make_plan
-from aiostorm.windows import Count, Tumbling, WindowedBolt
+from aiostorm.windows import BufferedWindowBolt, Count, Tumbling, WindowedBolt
 
 EXACTLY_ONCE = Config(guarantee="exactly-once")
 
@@ -229,6 +229,26 @@ def test_a_topology_that_names_its_guarantee_is_checked_when_it_is_built() -> No
     assert builder.create_topology(config=Config(workers=1))
 
 
+class LongWindows(BufferedWindowBolt):
+    windows = Tumbling(3_600_000)
+    timestamp = "n"
+    outputs = "rows"
+
+    def execute(self, window: Any) -> Any:
+        return []
+
+
+def test_only_messages_that_are_tracked_can_be_kept_too_long() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("source", Repeatable)
+    builder.set_bolt("windows", LongWindows).shuffle_grouping("source")
+    with pytest.raises(TopologyError, match="messages time out after 30 s"):
+        builder.create_topology()
+    for guarantee in ("exactly-once", "at-most-once"):
+        config = Config(guarantee=guarantee)
+        assert make_plan(builder.create_topology(config=config), config)
+
+
 # -- what a restart loses ----------------------------------------------------------------------------------------------
 
 
@@ -254,3 +274,22 @@ def test_what_a_restart_loses_is_said_in_one_line(bolts: list[Callable[[], Any]]
     assert not lost_at_restart(topology, Config(guarantee="at-least-once")), "this guarantee was chosen"
     assert not lost_at_restart(topology, EXACTLY_ONCE)
     assert not lost_at_restart(topology, Config(guarantee="at-most-once"))
+
+
+def test_with_exactly_once_windows_may_keep_rows_for_any_time() -> None:
+    class Kept(BufferedWindowBolt):
+        windows = Tumbling(3_600_000)
+        timestamp = "n"
+        outputs = "rows"
+
+        def execute(self, window: Any) -> Any: ...
+
+    def builder() -> TopologyBuilder:
+        made = TopologyBuilder()
+        made.set_spout("source", Repeatable()).set_config(max_spout_pending=1)
+        made.set_bolt("kept", Kept()).global_grouping("source")
+        return made
+
+    with pytest.raises(TopologyError, match="choose guarantee='exactly-once'"):
+        builder().create_topology()
+    builder().create_topology(config=EXACTLY_ONCE)

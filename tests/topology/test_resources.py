@@ -13,6 +13,7 @@ import pytest
 
 from aiostorm import Config, ResourceError, Topology, TopologyBuilder, TopologyError, WorkerContext, bolt, spout
 from aiostorm.topology import given_resource
+from aiostorm.topology.resources import check_resources, find_resource
 
 CONTEXT = WorkerContext("t", "worker-1", Config(), {}, {})
 
@@ -132,3 +133,41 @@ def test_they_are_part_of_the_description_in_their_order() -> None:
     topology = built(("b", plain), ("a", plain))
     assert topology.describe().splitlines()[:3] == ["topology t", "  resource b", "  resource a"]
     assert list(replace(topology, name="u").resources) == ["b", "a"]
+
+
+def test_a_context_has_the_tasks_of_the_worker_and_the_resources_that_are_open() -> None:
+    context = WorkerContext("t", "worker-1", Config(), {"count": (3, 4)}, {"pool": 5, "client": 6})
+    assert (context.tasks("count"), context.resource("pool")) == ((3, 4), 5)
+    with pytest.raises(KeyError, match="no component 'lines'; there are: count"):
+        context.tasks("lines")
+
+
+@pytest.mark.parametrize(
+    ("name", "resources", "hint"),
+    [
+        ("poll", {"pool": 5, "client": 6}, "no resource 'poll' is declared; did you mean 'pool'?"),
+        ("xyz", {"pool": 5, "client": 6}, "no resource 'xyz' is declared; there are: pool, client"),
+        ("xyz", {}, "no resource 'xyz' is declared: builder.resource(name, function) declares one"),
+    ],
+)
+def test_a_resource_that_there_is_not_is_an_error_with_a_hint(name: str, resources: Any, hint: str) -> None:
+    with pytest.raises(ResourceError) as caught:
+        find_resource(name, resources)
+    assert str(caught.value).startswith(hint)
+    with pytest.raises(ResourceError, match="is open yet"):
+        WorkerContext("t", "worker-1", Config(), {}, resources).resource(name)
+
+
+def test_a_resource_with_a_mistake_is_not_declared() -> None:
+    found, mistakes = check_resources([("pool", plain), ("pool", plain), ("a b", plain), ("client", 5)])
+    assert (list(found), len(mistakes)) == (["pool"], 3)
+
+
+def test_arguments_that_need_not_be_given_are_not_needed() -> None:
+    def opened(*args: Any, size: int = 3, **more: Any) -> Any:
+        yield len(args)
+
+    found, mistakes = check_resources([("pool", opened)])
+    assert mistakes == []
+    with found["pool"].manager(CONTEXT) as value:  # type: ignore[union-attr]
+        assert value == 0

@@ -115,3 +115,19 @@ def test_state_is_a_declaration(wrong: Any) -> None:
     (problem,) = problems(builder)
     assert problem.startswith("bolt 'bolt': state must be KeyedState(key=\"…\") or ValueState(…), not ")
     assert ("write KeyedState(…), not KeyedState" in problem) is isinstance(wrong, type)
+
+
+def test_state_of_an_instance_belongs_to_the_user() -> None:
+    class Own(Bolt):
+        def __init__(self) -> None:
+            self.state = {"a": 1}  # type: ignore[misc,assignment]
+
+    class OwnProperty(Clicks):
+        @property
+        def state(self) -> str:  # type: ignore[override]
+            return "reading"
+
+    builder, bolt = declared(Own)
+    bolt.shuffle_grouping("clicks")
+    builder.set_spout("others", OwnProperty)
+    assert builder.create_topology().components["bolt"].state is None

@@ -110,3 +110,20 @@ def test_a_topology_cannot_be_changed_only_copied() -> None:
 
 def test_a_stream_is_named_by_its_component() -> None:
     assert (str(StreamId("a")), str(StreamId("a", "b"))) == ("a", "a:b")
+
+
+def test_a_component_has_one_task_and_is_placed_anywhere_unless_more_is_said() -> None:
+    spec = ComponentSpec("count", "bolt", Count)
+    assert (spec.parallelism, spec.on_driver, spec.inputs, spec.outputs, spec.config) == (1, False, (), {}, {})
+
+
+def test_the_number_of_tasks_is_shown_if_there_are_several() -> None:
+    for tasks, label in ((1, "count"), (2, "count ×2")):
+        builder = TopologyBuilder()
+        builder.set_spout("lines", Lines)
+        declarer = builder.set_bolt("count", Count, tasks)
+        declarer.shuffle_grouping("lines")
+        assert declarer.set_config({"my.key": 1}) is declarer
+        topology = builder.create_topology("example")
+        assert f'"{label}"' in topology.to_mermaid() or f"({label})" in topology.to_mermaid(), topology.to_mermaid()
+        assert "_consumers" not in repr(topology)

@@ -188,6 +188,16 @@ class NeedsArguments(Bolt):
     def execute(self, tup: Any) -> None: ...
 
 
+class Opened:
+    """No component."""
+
+    def __init__(self, path: str) -> None: ...
+
+
+class OfBatches(Bolt):
+    def execute_arrow(self, batch: Any) -> None: ...
+
+
 def plain_function(line: str) -> str:
     return line
 
@@ -222,6 +232,8 @@ BAD_COMPONENTS: list[tuple[str, Any, str]] = [
     ("bolt", Raising, "Raising() raised OSError: no disk"),
     ("bolt", NeedsArguments, "NeedsArguments needs arguments (path): give an instance (NeedsArguments(…)) or a lambda"),
     ("bolt", plain_function, "plain_function needs arguments (line): decorate it with @bolt"),
+    ("bolt", Opened, "Opened needs arguments (path): decorate it with @bolt, or give a factory without arguments"),
+    ("bolt", OfBatches, "OfBatches defines execute_arrow, which only a BasicBolt can"),
     ("bolt", lambda: 5, "<lambda>() made something of type int, not a component; was @bolt forgotten?"),
     ("bolt", async_factory, "async_factory() made something of type coroutine, not a component"),
     ("spout", 5, "5 is not a spout: give an instance, a class"),
@@ -253,6 +265,7 @@ def test_factories_and_batch_bolts_are_right() -> None:
 
 OUTPUTS: list[tuple[Any, str]] = [
     ("a,b", "stream 'default': 'a,b' is one field name; did you mean Fields('a', 'b')?"),
+    ((" a", "b"), "stream 'default': ' a' is one field name; did you mean Fields('a')?"),
     (["a", "a"], "stream 'default': field names must be distinct; given twice: a"),
     ({"s": 3}, "stream 's': expected Fields, a name, a list of names or direct(…), not int"),
     ({"s": ["a", ""]}, "stream 's': a field name is a non-empty string, not ''"),
@@ -372,6 +385,11 @@ def test_an_async_function_cannot_be_blocking() -> None:
 
     (problem,) = problems(lambda b: b.set_bolt("x", waits).shuffle_grouping("lines"))
     assert "blocking=True is for def functions" in problem
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines)
+    for number, fine in enumerate((bolt(blocking=True)(print), bolt(waits.fn), bolt(print))):
+        builder.set_bolt(f"bolt{number}", fine).shuffle_grouping("lines")
+    assert len(builder.create_topology().components) == 4
 
 
 def test_every_mistake_comes_at_once_and_once() -> None:

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from aiostorm.topology import UnhashableKeyError
 from aiostorm.transport.codec import pack_value, unpack_value
-from aiostorm.windows import Distinct, Session, Sliding, Tumbling, WindowError, time_windows
+from aiostorm.windows import Distinct, Session, Sliding, Tumbling, Window, WindowError, time_windows
 
 pytest.importorskip("datasketches")
 
@@ -37,6 +38,25 @@ def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(WindowError, match=r"aiostorm\[sketches\]"):
         Distinct()
+
+
+def test_the_precision_is_12_unless_it_is_given_and_goes_from_7_to_21() -> None:
+    sizes = []
+    for distinct in (Distinct(), *(Distinct(precision=precision) for precision in (7, 11, 12, 13, 21))):
+        state = distinct.init_state(Window(0, 1))
+        for number in range(100_000):
+            distinct.execute(number, state, Window(0, 1))
+        sizes.append(len(distinct.pack_state(state)))
+    assert sizes[0] == sizes[3]
+    assert sizes[1:] == sorted(set(sizes))
+
+
+def test_what_has_no_hash_is_refused_before_it_is_added() -> None:
+    distinct = Distinct("v")
+    distinct.ready_for({"v": 1})
+    with pytest.raises(UnhashableKeyError):
+        distinct.ready_for({"v": [1]})
+    assert not distinct.takes([1, 2])
 
 
 def test_a_sketch_is_dumped_and_loaded() -> None:

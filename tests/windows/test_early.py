@@ -31,6 +31,8 @@ from aiostorm.windows import (
     time_windows,
 )
 from aiostorm.windows.building import early_windows
+from aiostorm.windows.dumps import apply_delta
+from aiostorm.windows.rows import ReadRows
 
 Row = tuple[Any, Any, Any]
 ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=9)
@@ -72,6 +74,7 @@ def test_early_results_are_emitted_after_their_interval() -> None:
     add(windows, ("a", 1, "x"), ("b", 2, "y"), ("a", 12, "z"))
     assert windows.needs_timer
     assert (windows.next_ms(7), windows.show(106)) == (107, None)
+    assert not windows.needs_timer
     assert rows_of(windows.show(107) or ()) == [(0, 10, "a", ["x"], False), (10, 20, "a", ["z"], False),
                                              (0, 10, "b", ["y"], False)]  # fmt: skip
     assert windows.next_ms(500) is None
@@ -185,3 +188,41 @@ def test_a_late_row_whose_key_has_no_hash_is_late() -> None:
     (added,) = windows.add([[]], [1], [0])
     assert (added.late, added.failed) == ([0], [])
     assert windows.next_ms(0) is None
+
+
+@pytest.mark.parametrize("early", [Each(1), Every(10)])
+def test_rows_that_fail_or_are_late_are_named_by_their_places(early: Any) -> None:
+    windows = early_windows(Tumbling(10), Count(), early)
+    list(windows.advance(10))
+    emitted: list[Fired] = []
+    rows = ReadRows(range(6), ["a", "a", [], "b", "c", "a"], [11, 1, 12, None, 15, 2], [0] * 6)
+    added = windows.add_rows(rows, emitted.extend)
+    assert added.late == [1, 5]
+    assert [place for place, _ in added.failed] == [2, 3]
+    assert [one.key for one in emitted] == (["a", "c"] if early == Each(1) else [])
+    assert not windows.ready
+
+
+def test_results_that_were_not_taken_are_fired_later() -> None:
+    windows = early_windows(Tumbling(10), Count(), Each(1))
+    add(windows, ("a", 1, 0), ("b", 2, 0), ("a", 11, 0))
+    results = windows.advance(20)
+    assert rows_of([next(results)]) == [(0, 10, "a", 1, True)]
+    assert rows_of(windows.fire()) == [(0, 10, "b", 1, True), (10, 20, "a", 1, True)]
+    assert rows_of(windows.fire()) == []
+
+
+def test_keys_that_are_due_are_due_in_the_same_order_after_a_restart() -> None:
+    windows = early_windows(Tumbling(10), Count(), Every(10))
+    base = windows.dump(1)
+    add(windows, ("a", 1, 0), ("c", 1, 0))
+    assert windows.next_ms(0) == 10
+    assert [one.key for one in windows.show(10) or ()] == ["a", "c"]
+    add(windows, ("b", 2, 0), ("a", 3, 0))
+    assert windows.next_ms(10) == 20
+    assert windows.show(20) is not None  # due, and nothing is taken
+    restarted = early_windows(Tumbling(10), Count(), Every(10))
+    restarted.load(apply_delta(base, windows.dump(2, since=1)))
+    assert restarted.needs_timer
+    assert restarted.next_ms(3) == 3
+    assert rows_of(restarted.show(3) or ()) == [(0, 10, "b", 1, False), (0, 10, "a", 2, False)]

@@ -38,6 +38,7 @@ class Reading:
         self.frozen: Frozen = machine.freeze(number, since)
         self.expected = copied(self.frozen.dump())
         self.tables: dict[Any, list[dict[Any, Any]]] = {}
+        self.removed: dict[Any, list[Any]] = {}
         self.frozen.watch(copy_of)
         self.over = False
 
@@ -45,8 +46,11 @@ class Reading:
         parts = self.frozen.take(most)
         assert sum(len(part.keys) for part in parts) <= most
         for part in copied([list(part) for part in parts]):  # type: ignore[arg-type, union-attr]
-            columns = self.tables.setdefault(part[0], [{} for _ in part[2][0]])
             for key, row in zip(part[1], part[2], strict=True):
+                if row is None:
+                    self.removed.setdefault(part[0], []).append(key)
+                    continue
+                columns = self.tables.setdefault(part[0], [{} for _ in row])
                 for column, value in zip(columns, row, strict=True):
                     assert key not in column
                     column[key] = value
@@ -56,6 +60,9 @@ class Reading:
         while not self.over:
             self.read(1_000)
         made = {**self.expected, "tables": self.tables}
+        if "removed" in made:
+            made["removed"] = self.removed
+        assert not self.removed or "removed" in made
         assert shown(made) == shown(self.expected)
         self.frozen.end()
 

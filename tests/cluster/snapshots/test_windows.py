@@ -12,18 +12,22 @@ import pytest
 from aiostorm import (
     BasicBolt,
     BufferedWindowBolt,
+    Count,
     Counts,
+    Every,
     Fields,
     JoinBolt,
     LocalCluster,
     Session,
     Sliding,
     Sum,
+    Time,
     Topology,
     TopologyBuilder,
     Tumbling,
     WindowedBolt,
 )
+from aiostorm.cluster import TopologyFailedError
 
 from .parts import Database, Numbers, Store, chances, exactly_once
 
@@ -108,6 +112,8 @@ BOLTS: dict[str, Callable[[], Any]] = {
     "sessions": lambda: WindowedBolt(Session(100), Sum("n"), **EVENT_TIME),
     "counts": lambda: WindowedBolt(Counts(7), Sum("n"), key="key"),
     "own": Own,
+    "by the clock": lambda: WindowedBolt(Tumbling(50, time=Time.PROCESSING), Count(), key="key"),
+    "early": lambda: WindowedBolt(Tumbling(100), Count(), early=Every(10), **EVENT_TIME),
     "kept": Kept,
     "kept sessions": KeptSessions,
     "kept counts": KeptCounts,
@@ -151,7 +157,7 @@ def rows_of(database: Database) -> list[Any]:
     return sorted(map(repr, database.rows))
 
 
-@pytest.mark.parametrize("kind", BOLTS)
+@pytest.mark.parametrize("kind", [kind for kind in BOLTS if kind not in ("by the clock", "early")])
 async def test_windows_continue_where_a_run_was_killed(tmp_path: Path, kind: str) -> None:
     whole, parts, rng = Database(), Database(), chances(3)
     await run(job(whole, kind), tmp_path / "whole")
@@ -161,6 +167,19 @@ async def test_windows_continue_where_a_run_was_killed(tmp_path: Path, kind: str
     assert len(parts.rows) < len(whole.rows)
     await run(job(parts, kind), tmp_path / "parts")
     assert rows_of(parts) == rows_of(whole)
+
+
+@pytest.mark.parametrize("kind", ["by the clock", "early"])
+async def test_each_row_is_in_one_result(tmp_path: Path, kind: str) -> None:
+    """By the clock, results depend on when rows come; early ones on when they are shown."""
+    database, rng = Database(), chances(4)
+    for seconds in [*(rng.uniform(0.03, 0.07) for _ in range(3)), None]:
+        await run(job(database, kind), tmp_path, seconds)
+        await asyncio.sleep(5)  # windows are overdue then
+    final = [row for row in database.rows if kind == "by the clock" or row[-1]]
+    assert sum(row[1] for row in final) == COUNT
+    starts = [(row[0], row[2]) for row in final]
+    assert len(set(starts)) == len(starts)
 
 
 def without_windows(patch: pytest.MonkeyPatch) -> None:
@@ -179,3 +198,32 @@ async def test_joins_continue_where_a_run_was_killed(tmp_path: Path) -> None:
         await run(joined(database), tmp_path, rng.uniform(0.02, 0.15))
     await run(joined(database), tmp_path)
     assert sorted(n for n, _ in database.rows) == list(range(COUNT // 2))
+
+
+class Unsavable(Own):
+    """A state that no snapshot can contain."""
+
+    def init_state(self, window: Any) -> Any:
+        return Box()
+
+    def execute(self, tup: Any, state: Any, window: Any) -> Any:
+        state.numbers.append(tup["n"])
+
+    def purge(self, state: Any, window: Any, key: str) -> Any:
+        return key, state.numbers, window.start
+
+
+class Box:
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+
+async def test_a_state_that_cannot_be_saved_ends_the_topology(tmp_path: Path) -> None:
+    BOLTS["unsavable"] = Unsavable
+    try:
+        with pytest.raises(TopologyFailedError) as raised:
+            await run(job(Database(), "unsavable"), tmp_path)
+    finally:
+        del BOLTS["unsavable"]
+    for part in ("component 'windows', task ", "the state of key 'k", "Box", "the window or slice from "):
+        assert part in str(raised.value)

@@ -20,9 +20,11 @@ class Computed:
 
     def __init__(self) -> None:
         self.count = 0
+        self.calls: list[int] = []
 
     def __call__(self, hashes: list[int]) -> list[int]:
         self.count += len(hashes)
+        self.calls.append(len(hashes))
         return [hashed % 7 for hashed in hashes]
 
 
@@ -157,3 +159,25 @@ def test_a_generation_is_full_at_half_the_limit_and_the_next_one_keeps_what_is_u
     assert (len(found), computed.count) == (6, 11), "i was computed again"
     found.find_one("c")
     assert computed.count == 12, "it was not used in a whole generation"
+
+
+def test_after_a_batch_with_many_unknown_keys_those_of_the_next_one_are_computed_at_once() -> None:
+    found, computed = memory(1000)
+    known = [f"k{i}" for i in range(40)]
+    new = iter(range(1000))
+
+    def calls(n_known: int, n_new: int) -> list[int]:
+        computed.calls = []
+        found.find([*known[:n_known], *(f"new{next(new)}" for _ in range(n_new))])
+        return computed.calls
+
+    assert calls(40, 0) == [40], "at first all keys are unknown"
+    assert calls(40, 0) == []
+    assert calls(30, 2) == [1, 1]
+    assert calls(30, 2) == [1, 1], "a sixteenth was unknown: one by one"
+    assert calls(29, 2) == [1, 1]
+    assert calls(30, 2) == [2], "more than a sixteenth was: at once"
+    assert calls(29, 2) == [1, 1]
+    assert calls(29, 2) == [2]
+    assert calls(30, 2) == [2]
+    assert calls(30, 2) == [1, 1]

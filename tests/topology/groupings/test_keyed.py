@@ -119,6 +119,20 @@ def test_an_error_of_the_key_itself_is_not_hidden() -> None:
         grouping.choose((Sour(), 1))
 
 
+class Broken(PartialKeyGrouping):
+    """Cannot compute a target."""
+
+    def _compute(self, hashed: int) -> tuple[int, int]:
+        raise TypeError("no target")
+
+
+def test_an_error_that_is_not_of_a_key_is_not_taken_for_one() -> None:
+    grouping = prepare(Broken(["word"]), range(4))
+    for rows in ([("w", 1)], [("w", 1), ("v", 2)]):
+        with pytest.raises(TypeError, match="no target"):
+            grouping.split(rows, None)
+
+
 # -- key ranges --------------------------------------------------------------------------------------------------------
 
 

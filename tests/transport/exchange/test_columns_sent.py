@@ -14,6 +14,7 @@ from aiostorm.topology import ColumnRows, Fields, Origin, RepeatedAnchor, Segmen
 from aiostorm.transport import (
     UnreadableError,
     UnsendableError,
+    pack_items,
     pack_segment,
     pack_value,
     segments_body,
@@ -220,6 +221,27 @@ def test_columns_are_cut_by_rows() -> None:
     assert len(split_items(ORIGIN, rows(9))) == 1
 
 
+def test_columns_with_a_third_more_than_a_piece_has_are_not_cut() -> None:
+    whole = rows(5_000, "some words")
+    size = len(pack_items(ORIGIN, whole).columns)
+    enough = -(-3 * size // 4)
+    assert enough + enough // 3 >= size > enough - 1 + (enough - 1) // 3
+    assert [len(split_items(ORIGIN, whole, None, most)) for most in (enough, enough - 1)] == [1, 2]
+    anchors = list(range(5_000))  # they are sent with the rows
+    assert len(split_items(ORIGIN, whole, anchors, enough)) == 2
+
+
+def test_how_small_pieces_can_be_follows_from_the_first_row() -> None:
+    """A piece of four first rows, with schema and dictionaries, is not cut further."""
+    share = MAX_ROW_BYTES // 100
+    texts = ["x" * 5 * share, "y" * 40 * share, *("z" * 3 * share for _ in range(5))]
+    batch = pa.record_batch({"a": list(range(7)), "b": texts})
+    pieces = split_items(ORIGIN, ColumnRows(batch, False))
+    assert [len(piece) for piece, _ in pieces] == [1, 1, 2, 2, 1]
+    first = pa.record_batch({"a": list(range(7)), "b": ["x" * 20 * share, *texts[2:], "w"]})
+    assert len(split_items(ORIGIN, ColumnRows(first, False))) == 1
+
+
 def test_columns_that_cannot_be_cut_small_enough_are_named() -> None:
     huge = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 10), ["x" * MAX_ROW_BYTES, "y"])
     batch = pa.record_batch([pa.array(range(20)), huge], ["a", "b"])
@@ -250,6 +272,14 @@ def test_a_batch_with_an_identity_travels_whole_with_it() -> None:
     )
     assert came.tuple_at(7).metadata == {"chunk": "flights/7/3"}
     assert came.items.batch.equals(named, check_metadata=True)
+
+
+def test_a_batch_with_an_identity_is_not_cut_while_a_link_carries_it() -> None:
+    origin = Origin("flights", 1, "default", Fields("a", "b"))
+    for share, whole in ((0.72, True), (0.85, True), (1.05, False)):
+        batch = pa.record_batch({"a": list(range(10)), "b": ["x" * int(share * MAX_ROW_BYTES / 10)] * 10})
+        named = batch.replace_schema_metadata({"aiostorm.chunk": "flights/7/3"})
+        assert (len(split_items(origin, ColumnRows(named, False))) == 1) is whole
 
 
 def test_one_that_no_link_carries_is_split_and_its_pieces_are_distinguished() -> None:

@@ -100,14 +100,26 @@ def test_rows_that_share_their_anchors_share_them_there() -> None:
     assert (first, third) == (shared, ((8, 1),))
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 70_000])
+@pytest.mark.parametrize("count", [1, 15, 16, 30_000])
 def test_many_segments_in_a_body(count: int) -> None:
     part = pack_segment(Segment(BEATS, [()] * 2))
-    found = unpack_segments(segments_body([part] * min(count, 30_000)), origin_of)
-    assert len(found) == min(count, 30_000)
+    found = unpack_segments(segments_body([part] * count), origin_of)
+    assert len(found) == count
     assert found[-1].items == [(), ()]
-    if count > 65_535:
-        assert segments_body([b"\0"] * count)[:5] == b"\xdd\x00\x01\x11\x70"
+
+
+@pytest.mark.parametrize(
+    ("count", "head"),
+    [
+        (15, b"\x9f"),
+        (16, b"\xdc\0\x10"),
+        (65_535, b"\xdc\xff\xff"),
+        (65_536, b"\xdd\0\1\0\0"),
+        (70_000, b"\xdd\0\1\x11\x70"),
+    ],
+)
+def test_a_body_begins_with_the_number_of_its_segments(count: int, head: bytes) -> None:
+    assert segments_body([b"\0"] * count) == head + bytes(count)
 
 
 def test_small_marks_are_cheap() -> None:
@@ -171,6 +183,28 @@ def test_a_row_that_cannot_be_sent_is_named() -> None:
     with pytest.raises(UnsendableError) as caught:
         split_items(PAIRS, [("a", 1)] * 10_000 + items)
     assert caught.value.offset == 10_001
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0), (1, 2), (2, 1), (1, 1)])
+def test_of_rows_that_cannot_be_sent_the_first_one_is_named(first: int, second: int) -> None:
+    words: list[Any] = ["a", "b", "c"]
+    counts: list[Any] = [1, 2, 3]
+    words[first], counts[second] = object(), object()
+    with pytest.raises(UnsendableError, match="field 'word'" if first <= second else "field 'count'") as caught:
+        pack_items(PAIRS, list(zip(words, counts, strict=True)))
+    assert caught.value.offset == min(first, second)
+
+
+def test_a_row_that_a_receiver_would_refuse_is_named() -> None:
+    """An empty set counts as five values."""
+    few, many = (frozenset(),) * 49_000, (frozenset(),) * 51_000
+    assert len(split_items(PAIRS, [("small", 1), (few, 2)])) == 2
+    with pytest.raises(UnsendableError, match=r"'totals', field 'word': .*: send it in parts") as caught:
+        split_items(PAIRS, [("small", 1), (many, 2)])
+    assert caught.value.offset == 1
+    with pytest.raises(UnsendableError, match="field 'word'") as caught:
+        split_items(WORDS, ["small", "small", many])
+    assert caught.value.offset == 2
 
 
 def test_a_row_that_is_too_large_is_named() -> None:

@@ -96,3 +96,43 @@ def test_epochs_distinguish_incarnations(mine: int, other: int, another: int) ->
     if other != another:
         assert epoch_of(mine, other) != epoch_of(mine, another)
         assert epoch_of(other, mine) != epoch_of(another, mine)
+
+
+def test_an_epoch_has_64_bits_and_both_incarnations() -> None:
+    assert [epoch_of(1, 2), epoch_of(2, 1), epoch_of(1, 130)] == [5, 7, 133]
+    assert epoch_of(2**64 - 1, 2**64 - 1) == 2**64 - 4
+    assert epoch_of(2**63, 2**62) == 2**63 + 2**62
+
+
+def test_a_hello_names_no_peer_unless_one_is_given() -> None:
+    assert LinkHello(5, 6) == LinkHello(5, 6, 0, 0, 0, False, b"") == decode(LinkHello(5, 6).encode())
+
+
+@pytest.mark.parametrize("place", [2, 3, 11], ids=["established", "incarnation", "attempt"])
+def test_a_hello_without_an_incarnation_or_an_attempt_is_refused(place: int) -> None:
+    frame = bytearray(LinkHello(1, 1, established=True).encode())
+    assert decode(bytes(frame)) == LinkHello(1, 1, established=True)
+    frame[place : place + (1 if place == 2 else 8)] = b"\2" if place == 2 else bytes(8)
+    with pytest.raises(ProtocolError, match="without an incarnation or an attempt"):
+        decode(bytes(frame))
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (b"", "a frame of 0 bytes that begins with b'' is no frame of a link"),
+        (bytes((VERSION,)), "a frame of 1 bytes .* is no frame of a link"),
+        (bytes((VERSION, 0)), "a frame of 2 bytes .* is no frame of a link"),
+        (bytes((VERSION - 1, 1)), f"speaks protocol {VERSION - 1}"),
+        (LinkHello(1, 1).encode()[:-1], "a HELLO of 42 bytes is cut short"),
+        (LinkAck(1, 1).encode()[:-1], "a frame of 17 bytes and kind 3 is too short or too long"),
+        (LinkPulse(1, "").encode(), "a PULSE of 10 bytes"),
+    ],
+)
+def test_the_error_says_what_is_wrong_with_a_frame(frame: bytes, error: str) -> None:
+    with pytest.raises(ProtocolError, match=error):
+        decode(frame)
+
+
+def test_the_lanes_have_these_numbers() -> None:
+    assert {lane.name: lane.value for lane in Lane} == {"URGENT": 0, "ORDINARY": 1}

@@ -92,3 +92,38 @@ def test_a_stall_halves_the_size_and_is_soon_forgotten() -> None:
     carry(line, 10e6, 1)
     assert line.frame_bytes == MOST_BYTES
     assert not line.is_slow
+
+
+def test_frames_have_2_to_128_kib_and_begin_with_16() -> None:
+    sizes = []
+    for rate_bytes_s in (1, 50_000, 1e9):
+        line = LineRate()
+        assert (line.frame_bytes, line.in_flight_bytes, line.bytes_s) == (16_384, 32_768, 0)
+        carry(line, rate_bytes_s, 20)
+        sizes.append((line.frame_bytes, line.in_flight_bytes))
+    assert sizes == [(2_048, 4_096), (50_000, 100_000), (131_072, None)]
+
+
+def test_a_sample_is_half_a_frame_or_a_second() -> None:
+    line = LineRate()
+    line.acked(8_191, 0.5)
+    assert (line.frame_bytes, line.bytes_s) == (16_384, 0)
+    line.acked(1, 0.0)
+    assert (line.frame_bytes, line.bytes_s) == (16_384, 16_384)
+    line.acked(10, 0.6)
+    line.acked(5_990, 0.39)
+    assert line.bytes_s == 16_384
+    line.acked(4_000, 0.01)
+    assert (line.frame_bytes, line.bytes_s) == (10_000, 10_000)
+
+
+def test_a_line_is_slow_when_it_was_below_64_kib_a_second_for_3_seconds() -> None:
+    slow, fast = LineRate(), LineRate()
+    found = []
+    for _ in range(3):
+        slow.acked(65_535, 1.0)
+        fast.acked(65_536, 1.0)
+        found.append((slow.is_slow, fast.is_slow))
+    assert found == [(False, False), (False, False), (True, False)]
+    slow.acked(65_536, 1.0)
+    assert not slow.is_slow

@@ -118,3 +118,71 @@ def test_a_payload_waiting_for_a_bundle_is_not_sent_to_the_next_incarnation() ->
     send_queue.restarted()
     assert send_queue.next_payload() == b"\x01next"
     assert send_queue.is_empty
+
+
+def test_a_bundle_is_closed_at_48_kib() -> None:
+    send_queue = SendQueue()
+    sizes = (24_576, 24_575, 1, 10, 49_151, 1, 20)
+    for size in sizes:
+        send_queue.post(bytes(size))
+    found = []
+    while (payload := send_queue.next_payload()) is not None:
+        found.append([len(part) for part in parts(payload)])
+    assert found == [[24_576, 24_575, 1], [10, 49_151], [1, 20]]
+
+
+def test_a_large_payload_of_data_keeps_its_place() -> None:
+    send_queue = SendQueue()
+    large = b"large" + bytes(2 * BUNDLE_BYTES)
+    send_queue.ready(Pile(b"small", large, b"next"))
+    assert [send_queue.next_payload(), send_queue.is_empty] == [b"small", False]
+    send_queue.post(b"control")
+    assert send_queue.next_payload() == b"control", "with a large one it does not fit into a bundle"
+    assert everything(send_queue) == [large, b"next"]
+
+
+def test_a_large_payload_that_was_put_back_is_still_to_be_sent() -> None:
+    send_queue = SendQueue()
+    assert send_queue.is_empty
+    send_queue.post(b"small")
+    send_queue.post(bytes(3 * BUNDLE_BYTES))
+    assert (send_queue.next_payload(), send_queue.is_empty) == (b"small", False)
+    assert (send_queue.next_payload(), send_queue.is_empty) == (bytes(3 * BUNDLE_BYTES), True)
+
+
+def test_whether_a_payload_was_urgent() -> None:
+    send_queue = SendQueue()
+    send_queue.ready(Pile(b"data"))
+    assert (send_queue.next_payload(), send_queue.last_was_urgent) == (b"data", False)
+    send_queue.post(b"control")
+    assert (send_queue.next_payload(), send_queue.last_was_urgent) == (b"control", True)
+    send_queue.post(b"control")
+    send_queue.ready(Pile(b"data"))
+    payload = send_queue.next_payload()
+    assert payload is not None
+    assert (parts(payload), send_queue.last_was_urgent) == ([b"control", b"data"], True)
+    assert (send_queue.next_payload(), send_queue.last_was_urgent) == (None, False)
+
+
+def test_a_gatherer_of_control_that_is_scheduled_twice_is_asked_once() -> None:
+    send_queue, woken = SendQueue(), list[int]()
+    send_queue.wake = lambda: woken.append(1)
+    pile = Pile(b"1")
+    for _ in range(3):
+        send_queue.schedule(pile)
+    assert (len(woken), everything(send_queue)) == (1, [b"1"])
+    pile.payloads = [b"2"]
+    send_queue.schedule(pile)
+    assert (len(woken), everything(send_queue)) == (2, [b"2"])
+
+
+@pytest.mark.parametrize("lane", ["control", "data", "none"])
+def test_what_was_not_asked_for_is_sent_to_the_next_incarnation(lane: str) -> None:
+    send_queue = SendQueue()
+    if lane == "control":
+        send_queue.post(b"1")
+    elif lane == "data":
+        send_queue.ready(Pile(b"1"))
+    send_queue.restarted()
+    assert send_queue.is_empty == (lane == "none")
+    assert everything(send_queue) == ([] if lane == "none" else [b"1"])
