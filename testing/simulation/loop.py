@@ -15,7 +15,7 @@ import heapq
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, Final
 
@@ -209,6 +209,7 @@ class SimLoop(asyncio.BaseEventLoop):
         for task in asyncio.all_tasks(self):  # it ignored the cancel
             waiting: Any = task
             waiting._log_destroy_pending = False
+            _close(waiting.get_coro())
         self._tasks.clear()
         self._ready.clear()
         self._scheduled.clear()
@@ -262,6 +263,18 @@ for _name in (
     *("subprocess_exec", "subprocess_shell", "connect_read_pipe", "connect_write_pipe"),
 ):
     setattr(SimLoop, _name, _no_io)
+
+
+def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """End a coroutine while its loop is there; one that awaits in a `finally` needs several attempts."""
+    for _ in range(_LAST_STEPS):
+        try:
+            coroutine.close()
+        except RuntimeError:  # it ignores GeneratorExit
+            continue
+        except Exception:
+            return
+        return
 
 
 def _settle(done: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
