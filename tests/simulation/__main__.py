@@ -31,6 +31,7 @@ from . import fresh as fresh_seeds
 from . import storm
 from .observed import WORLDS, SeedResult, Tally
 from .planted import pressure as planted_pressure
+from .planted import state as planted_state
 from .planted import windows as planted_windows
 from .planted import workers as planted_workers
 from .planted.links import PLANTED, found_by
@@ -218,6 +219,9 @@ def _table() -> int:
     for name, plant in planted_windows.PLANTED.items():
         lost = planted_windows.found_by(plant)
         missed += _row(name.replace("_", " "), "windows", lost.seed if lost else 0, lost.problems if lost else [])
+    for name, plant in planted_state.PLANTED.items():
+        wrong = planted_state.found_by(plant)
+        missed += _row(name.replace("_", " "), "state", wrong.seed if wrong else 0, wrong.problems if wrong else [])
     return 1 if missed else 0
 
 

@@ -6,6 +6,8 @@ import inspect
 
 import pytest
 
+from .planted.planting import has_no_problem
+from .planted.state import FIRST_LOOK, PLANTED, SEEDS, found_by
 from .state.failpoints import NAMES, POINTS
 from .state.faults import KINDS
 from .state.world import run
@@ -42,3 +44,11 @@ def test_a_run_is_the_same_under_any_hash_seed() -> None:
     runs = f"[run(s, workers=w).digest for s, w in {seeds}]"
     program = f"from tests.simulation.state.world import run; print({runs})"
     assert printed(program) == f"{[run(seed, workers=workers).digest for seed, workers in seeds]}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
+    assert result is not None, f"{SEEDS} seeds do not find it"
+    assert has_no_problem(run, result.seed)  # it was the bug, and nothing else

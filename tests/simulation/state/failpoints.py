@@ -74,6 +74,10 @@ NAMES = [
 ]
 
 
+ROLLBACK = ("a row has failed", "a rollback", "a rebuild", "a snapshot is aborted")
+"""To come to these, a row raises."""
+
+
 class Failpoints:
     """Those of one run. `hits`: how often each was passed while it was armed or not."""
 
@@ -87,7 +91,11 @@ class Failpoints:
         """Kill at a point, which the fault chooses."""
         name = NAMES[fault.choice % len(NAMES)]
         victim = ("machine", "parent", "worker")[fault.choice // len(NAMES) % 3]
-        self._armed[name] = int(fault.amount), victim
+        if name.startswith(ROLLBACK):
+            self._operator.outside.fails += 1
+            self._armed[name] = 1, victim
+        else:
+            self._armed[name] = int(fault.amount), victim
 
     def clear(self) -> None:
         """Kill no more."""

@@ -1,9 +1,11 @@
 """What is always true of the disk and of the tasks, while a world of state runs.
 
 1. A manifest is written when all its blobs are durable.
-2. A blob is removed when no manifest names it, neither one that can be read nor one that a crash would bring back.
-3. The incarnations of the tasks of a process only grow. (They may be built twice under one, if a worker ends before all
+2. Once there is a durable manifest, there is one always.
+3. A blob is removed when no manifest names it, neither one that can be read nor one that a crash would bring back.
+4. The incarnations of the tasks of a process only grow. (They may be built twice under one, if a worker ends before all
    are built.)
+5. No row is lost between two tasks or comes behind its barrier, and every key that changes is marked.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiostorm.cluster.snapshots.agent import Agent
-from aiostorm.state import DamagedError, Manifest, read_manifest
+from aiostorm.state import DamagedError, Manifest, UnmarkedError, read_manifest
+from aiostorm.state.governor import BlobChain
 from aiostorm.state.manifest import manifest_number
 from aiostorm.tasks.snapshots.spout_snapshots import POSITION
 from aiostorm.tasks.snapshots.task_saver import TaskSaver
@@ -67,8 +70,10 @@ class Watch:
 
     def synced(self, disk: Disk) -> None:
         """What is on the disk is durable."""
-        numbers = (manifest_number(name) for name in disk._durable)
-        self.work.durable.update(number for number in numbers if number is not None)
+        numbers = {number for name in disk._durable if (number := manifest_number(name)) is not None}
+        if self.work.durable and not numbers:
+            self.problem(f"no manifest is durable any more, after {max(self.work.durable)}")
+        self.work.durable |= numbers
 
     def attached(self, agent: Agent) -> None:
         """Tasks are built."""
@@ -90,6 +95,7 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
     """In the block, all this is checked, and failpoints are passed."""
     watch, hit = Watch(work), work.operator.failpoints.hit
     real_change, real_sync, real_attach, real_freeze = Disk.change, Disk.sync, Agent.attach, TaskSaver.freeze
+    real_fail = TaskSaver.fail
 
     def change(self: Disk, change: DiskChange) -> None:
         if self is work.disk:
@@ -109,6 +115,14 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
         watch.attached(self)
         real_attach(self, tasks)
 
+    def fail(self: TaskSaver, number: int, error: Exception, *, lost: bool = False) -> None:
+        if work.world.current.alive and (lost or isinstance(error, UnmarkedError)):
+            watch.problem(f"snapshot {number}: {error}")
+        real_fail(self, number, error, lost=lost)
+
+    def next_is_full(self: BlobChain, n_touched: int, n_keys: int) -> bool:
+        return not self.blobs or self._n_deltas >= work.most_deltas
+
     def freeze(self: TaskSaver, number: int, own: Mapping[str, Any], handle: Any) -> None:
         watch.frozen(self, number, own)
         real_freeze(self, number, own, handle)
@@ -118,6 +132,8 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
         replaced(Disk, "sync", sync),
         replaced(Agent, "attach", attach),
         replaced(TaskSaver, "freeze", freeze),
+        replaced(TaskSaver, "fail", fail),
+        replaced(BlobChain, "next_is_full", next_is_full),
         installed(work.operator.failpoints),
     ):
         yield watch

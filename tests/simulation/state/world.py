@@ -34,6 +34,9 @@ from .watch import watched
 
 FAULTS_S = 3.0
 LIVENESS_S = 90.0
+ENDS_S = 1.0
+"""So long a topology may take to end that has failed because of a fault."""
+
 CALM = 0.1
 """So many of the seeds have no faults."""
 
@@ -92,6 +95,8 @@ class StateWorkload:
         self.workers = world.chance.stream("workers").choice((0, 0, 1, 2, 3)) if workers is None else workers
         self.durable: set[int] = set()
         """The numbers of all manifests that were ever durable."""
+        self.most_deltas = world.chance.stream("deltas").choice((0, 2, 20))
+        """One after another. (What pays is no question here: states are so small that all would be full.)"""
         self.shape = Drawing(world, self.durable, faults_s * 0.8).shape(self.workers, PLACE)
         self.program = Program(self.shape, self.workers)
         self.faults_s = faults_s
@@ -132,7 +137,7 @@ class StateWorkload:
             return  # its parent sees it
         if error is not None and not isinstance(error, TopologyFailedError | WorkerError | AiostormError):
             self.world.problem(f"the parent ended with {error!r}")
-        elif error is not None and not self.operator.faulty:
+        elif error is not None and self.world.now_s > self.faults_s + ENDS_S:
             self.world.problem(f"the topology failed: {error!r}")
         elif error is not None:
             self.operator.failures.append(str(error))
