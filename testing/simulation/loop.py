@@ -28,6 +28,7 @@ ORDERS: Final = (FIFO, SHUFFLE, RANDOM)
 """All ready callbacks in order; all of them, shuffled; one of them at a time."""
 
 _LAST_ITERATIONS: Final = 10_000
+_LAST_STEPS: Final = 10
 
 THREAD_S: Final = 0.01
 """The longest time of a call in a thread."""
@@ -192,8 +193,11 @@ class SimLoop(asyncio.BaseEventLoop):
         own_s = self._now()
         self._now = lambda: own_s
         self.stopped = False
-        for _ in range(len(self._ready)):  # a task that is cancelled before it begins runs no `finally`
-            self.iterate()
+        for _ in range(_LAST_STEPS):  # a task that is cancelled before it begins runs no `finally`
+            for _ in range(len(self._ready)):
+                handle = self._ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
         for task in asyncio.all_tasks(self):
             task.cancel()
         for _ in range(_LAST_ITERATIONS):

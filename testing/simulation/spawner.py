@@ -57,6 +57,8 @@ class SimSpawner:
         if any("\0" in word for word in arguments):
             raise SpawnError(f"{name}: an argument has a NUL in it")
         check_stdin(name, stdin)
+        if not self._parent.alive:
+            raise SpawnError(f"{name}: the process that starts it has ended")
         world = self._parent.process.world
         process = world.processes.get(name)
         if process is not None and process.alive:

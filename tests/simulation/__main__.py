@@ -8,7 +8,7 @@
 
 Worlds: "storm" is a random topology in one process, "links" several processes and the links between them, "workers" a
 random topology on several processes, "pressure" one that cannot keep up, in one process, "windows" bolts with windows
-on several processes.
+on several processes, "state" one with exactly once, on one process or several.
 """
 
 from __future__ import annotations

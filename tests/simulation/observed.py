@@ -11,6 +11,7 @@ from aiostorm.testing.simulation import Fault
 from . import links, storm
 from .pressure import world as pressure
 from .runner import WorldResult
+from .state import world as state
 from .windows import world as windows
 from .workers import world as workers
 
@@ -74,6 +75,12 @@ def run_windows(seed: int, only: Collection[int] | None, faults_s: float, last: 
     return _result("windows", run, frames=run.frames, executed=run.rows)
 
 
+def run_state(seed: int, only: Collection[int] | None, faults_s: float, last: int) -> SeedResult:
+    """State on one process or on workers. (A hundredth of a storm's time holds as much.)"""
+    run = state.run(seed, only=only, faults_s=faults_s / 100, last=last)
+    return _result("state", run, run.starts, frames=run.frames, executed=run.executed)
+
+
 def _result(world: str, run: WorldResult, incarnations: int = 0, **counts: int) -> SeedResult:
     if run.outcome is not None:
         incarnations = run.outcome.incarnations
@@ -87,6 +94,7 @@ WORLDS: dict[str, Run] = {
     "workers": run_workers,
     "pressure": run_pressure,
     "windows": run_windows,
+    "state": run_state,
 }
 
 
