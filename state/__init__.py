@@ -48,6 +48,7 @@ from .ranges import KeySplitter, check_restorable
 from .reopening_store import ReopeningStore
 from .sinks import (
     BackingMap,
+    Commits,
     FileSink,
     MapSink,
     OpaqueMap,
@@ -79,6 +80,7 @@ __all__ = [
     "Chunk",
     "Closed",
     "Commit",
+    "Commits",
     "ComponentPlan",
     "Coordinator",
     "DamagedError",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...runtime import DirectoryStore, LoopClock, StoreError
 from ..errors import SparkSourceError
 from .partitions import SavedProgress, merged
+from .position import difference
 
 if TYPE_CHECKING:
     from ..calls import SparkCalls
@@ -53,7 +54,6 @@ class BatchProgress:
         self._saved_s = LoopClock().monotonic()
         self.saved_at = ""
         """When an earlier run last saved its progress; empty if there was none."""
-        self.earlier = Earlier()
 
     async def open(self) -> tuple[SavedProgress, SavedProgress]:
         """The progress of all tasks, and of this one. SparkSourceError if it is of another source, or in use."""
@@ -101,14 +101,11 @@ class BatchProgress:
                 raise ValueError("it is of another version of aiostorm, or no progress file")
         except ValueError as error:
             raise self._unreadable(name, error) from error
-        header = json.loads(json.dumps(self._header))
-        for key, now in header.items():
-            if found.get(key) != now:
-                raise SparkSourceError(
-                    f"progress={self._folder} is of another source, or of other data: its {key} was "
-                    f"{_short(found.get(key))}, and is {_short(now)} now; give each source its own folder, or remove "
-                    "this one to start again"
-                )
+        if changed := difference(found, self._header):
+            raise SparkSourceError(
+                f"progress={self._folder} is of another source, or of other data: its {changed}; give each source its "
+                "own folder, or remove this one to start again"
+            )
         return found
 
     def _joined(self, states: list[Mapping[str, Any]]) -> SavedProgress:
@@ -133,8 +130,3 @@ def _read_all(folder: Path) -> tuple[dict[str, bytes], str]:
             found[place.name] = file.read_bytes()
             newest_s = max(newest_s, file.stat().st_mtime)
     return found, datetime.fromtimestamp(newest_s, UTC).strftime("%Y-%m-%d %H:%M UTC") if found else ""
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 300 else text[:300] + " …"

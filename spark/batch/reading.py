@@ -24,6 +24,7 @@ from .readers import End, Piece
 from .ways import cancel_quietly
 
 if TYPE_CHECKING:
+    from .partitions import Partitions
     from .source import OpenedSource
     from .way_factory import WayFactory
 
@@ -53,6 +54,24 @@ class Reading:
         self._reopen = reopen
         self._changed = changed
         self._way = ways.make(opened)
+        self._group = asyncio.TaskGroup()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def machine(self) -> Partitions:
+        """Which chunks are done."""
+        return self._ways.machine
+
+    async def start(self, name: str) -> None:
+        """Run it in a task of its own."""
+        await self._group.__aenter__()
+        self._task = self._group.create_task(self.run(), name=name)
+
+    async def stop(self) -> None:
+        """End its task. Jobs in Spark go on until they are cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+            await self._group.__aexit__(None, None, None)
 
     async def run(self) -> None:
         """Read until every partition is read, or an error is final. Cancel it to end it before."""

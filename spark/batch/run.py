@@ -3,8 +3,12 @@
     begin ─► source opened ─► progress read ─► finished partitions compared ─► Reading.run, a task of its own
     next_tuple ─► raise its error, or emit a ready chunk, or finish; save the progress          end ─► cancel it, save
 
+    exactly once: begin ─► source opened      restore(position), or the first next_tuple ─► compared ─► Reading.run
+
 1. All calls of Spark are in threads: `next_tuple` emits a ready chunk, or returns.
 2. Nothing waits for ever: a JVM that hangs is detected in `next_tuple`, and `end` waits for a limited time.
+3. With exactly-once a chunk is done when it is emitted, in the same step of the event loop: so the state of the machine
+   is the position, and `max_pending` bounds the chunks that were read and not emitted.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from ..calls import SparkCalls, log_error
 from ..connect import refuse
 from ..errors import SparkSourceError
 from ..jvm_watch import JvmWatch
-from .partitions import Partitions, merged
+from .partitions import Partitions, SavedProgress, merged
+from .position import BatchPosition
 from .progress import BatchProgress, Earlier
 from .reading import Reading
 from .samples import compare_samples
@@ -41,14 +46,19 @@ _NO_PROGRESS: Final = (
     "the client cannot see which files and versions a plan reads, so the data of two days could be mixed. Leave out "
     "progress=, or give a session of a master"
 )
+_NO_SNAPSHOT: Final = (
+    "the client cannot see which files and versions a plan reads, so a snapshot could be continued with other data. "
+    "Use at-least-once, or give a session of a master"
+)
 
 
 class BatchRun:
     """The run of one open spout."""
 
+    _opened: OpenedSource | None = None
     _reading: Reading | None = None
-    _reader: asyncio.Task[None] | None = None
     _store: BatchProgress | None = None
+    _position: BatchPosition | None = None
 
     def __init__(
         self, source: BatchSource, options: BatchOptions, context: TopologyContext, collector: SpoutCollector
@@ -63,7 +73,7 @@ class BatchRun:
         )
         self._calls = SparkCalls(2 * options.ahead + 4, name=f"spark-{context.component}[{context.task_id}]")
         self._watch = JvmWatch(self._calls.name)
-        self._group = asyncio.TaskGroup()
+        self._earlier = Earlier()
 
     async def begin(self) -> None:
         """Open the source, and read the saved progress. SparkSourceError if the user must correct something."""
@@ -73,38 +83,65 @@ class BatchRun:
             self._calls.close()
             self._watch.close()
             raise
+        self._opened = opened
         try:
             self._watch.watch_sessions(opened.session, opened.frame.sparkSession)
-            await self._begin(opened, self._context.task_index, self._context.parallelism)
+            if self.is_exact:
+                refuse(opened.session, 'guarantee="exactly-once"', _NO_SNAPSHOT)
+            else:
+                await self._begin(opened)
         except BaseException:
             await self.end()
             raise
 
-    async def _begin(self, opened: OpenedSource, index: int, tasks: int) -> None:
-        known = own = merged(())
-        if self._options.progress is not None:
-            refuse(opened.session, "progress=", _NO_PROGRESS)
-            header = self._source.header(opened, self._jobs.title)
-            self._store = BatchProgress(self._options.progress, index, header, self._calls)
-            known, own = await self._store.open()
-        self._machine = machine = Partitions(opened.partitions, index=index, tasks=tasks, known=known, own=own)
-        if self._store is not None:
+    @property
+    def is_exact(self) -> bool:
+        """Whether snapshots have the position, and no acks come."""
+        return self._context.config.guarantee == "exactly-once"
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The position; None: nothing was emitted."""
+        return None if self._position is None or self._reading is None else self._position.of(self._state())
+
+    async def restore(self, position: dict[str, Any] | None) -> None:
+        """Begin after this position. SparkSourceError if it is of another source, or of other data."""
+        if self._opened is None:
+            raise RuntimeError("the source is not open")
+        self._position = BatchPosition(self._source.header(self._opened, self._jobs.title), self._jobs.title)
+        known = merged(()) if position is None else self._position.restored(position)
+        await self._read(self._opened, known, known, "in the restored snapshot; begin with an empty state_dir")
+
+    async def _begin(self, opened: OpenedSource) -> None:
+        if self._options.progress is None:
+            await self._read(opened, merged(()), merged(()), "")
+            return
+        refuse(opened.session, "progress=", _NO_PROGRESS)
+        header = self._source.header(opened, self._jobs.title)
+        self._store = store = BatchProgress(self._options.progress, self._context.task_index, header, self._calls)
+        known, own = await store.open()
+        await self._read(
+            opened, known, own, f"done by an earlier run ({store.saved_at}); remove {self._options.progress}"
+        )
+
+    async def _read(self, opened: OpenedSource, known: SavedProgress, own: SavedProgress, done: str) -> None:
+        """Begin to read what is not `known`. `done`: says of known partitions why they are not read."""
+        index, tasks = self._context.task_index, self._context.parallelism
+        machine = Partitions(opened.partitions, index=index, tasks=tasks, known=known, own=own)
+        note = ""
+        if machine.done:
             samples = {p: digest for p, digest in known.samples.items() if p % tasks == index}
-            note = await self._compare_with_earlier(opened, samples) if machine.done else ""
-            self._store.earlier = Earlier(machine.done, known.rows if index == 0 else 0, note)
+            await self._watch.during(self._calls.begin(self._compare, opened, samples))
+            note = self._note(machine, f"{done} to run again")
+        self._earlier = Earlier(machine.done, known.rows if index == 0 or self.is_exact else 0, note)
         ways = WayFactory(self._options, self._jobs, machine, self._calls, can_reopen=self._source.can_reopen)
         self._reading = Reading(opened, ways, self._reopened, self._collector.wake)
-        await self._group.__aenter__()
-        self._reader = self._group.create_task(self._reading.run(), name=f"{self._calls.name}: reading")
+        await self._reading.start(f"{self._calls.name}: reading")
 
-    async def _compare_with_earlier(self, opened: OpenedSource, samples: Mapping[int, int]) -> str:
-        """Compare partitions that an earlier run has finished. Returns a note for the user if these are all."""
-        machine, saved_at = self._machine, "" if self._store is None else self._store.saved_at
-        await self._watch.during(self._calls.begin(self._compare, opened, samples))
-        note = f"done by an earlier run ({saved_at}); remove {self._options.progress} to run again"
+    def _note(self, machine: Partitions, done: str) -> str:
+        """A note for the user if all partitions were done before."""
         if machine.is_settled:
-            log.warning("%s: %d of %d partitions: all were %s", self._jobs.group, machine.done, machine.total, note)
-            return note
+            log.warning("%s: %d of %d partitions: all were %s", self._jobs.group, machine.done, machine.total, done)
+            return done
         log.info("%s: %d of %d partitions: they are not run again", self._jobs.group, machine.done, machine.total)
         return ""
 
@@ -117,7 +154,8 @@ class BatchRun:
     async def _reopened(self, dead: OpenedSource) -> OpenedSource:
         """Open the source again. SparkSourceError if it is other data now."""
         opened = await self._calls.run(self._source.open, dead)
-        await self._calls.run(self._compare, opened, self._machine.samples)
+        if self._reading is not None:
+            await self._calls.run(self._compare, opened, self._reading.machine.samples)
         before, now = (self._source.header(one, self._jobs.title) for one in (dead, opened))
         if before != now:
             raise SparkSourceError(
@@ -129,8 +167,8 @@ class BatchRun:
     async def end(self) -> None:
         """End the jobs in Spark, and save the progress."""
         try:
-            if self._reading is not None and self._reader is not None:
-                await self._bounded(self._end_reading(self._reading, self._reader))
+            if self._reading is not None:
+                await self._bounded(self._end_reading(self._reading))
                 if self._store is not None:
                     await self._store.save(self._state())
         finally:  # also if it is cancelled: threads finish their calls before they end
@@ -144,9 +182,8 @@ class BatchRun:
                 await self._store.close()
             await self._bounded(asyncio.shield(closing))
 
-    async def _end_reading(self, reading: Reading, reader: asyncio.Task[None]) -> None:
-        reader.cancel()
-        await self._group.__aexit__(None, None, None)
+    async def _end_reading(self, reading: Reading) -> None:
+        await reading.stop()
         while True:  # a job may start just after the running ones were cancelled
             await self._calls.run(reading.cancel)
             with contextlib.suppress(TimeoutError):
@@ -169,10 +206,10 @@ class BatchRun:
         """Emit the next chunk, if one is ready."""
         reading, store = self._reading, self._store
         if reading is None:
-            return None
+            return self.restore(None)
         reading.raise_error()
         now_s = LoopClock().monotonic()
-        if not self._machine.is_read and self._watch.is_hung(now_s):
+        if not reading.machine.is_read and self._watch.is_hung(now_s):
             error = self._watch.end_jvm()  # its waiting calls fail, and it is started again
             if error.final:
                 reading.fail(error)
@@ -180,7 +217,7 @@ class BatchRun:
         if reading.ready:
             reading.failures = 0
             self._emit(reading.ready.popleft(), reading.opened.schema)
-        elif self._machine.is_settled:
+        elif reading.machine.is_settled:
             return self._finish()
         return store.save(self._state()) if store is not None and store.is_due(now_s) else None
 
@@ -190,27 +227,31 @@ class BatchRun:
         if self._store is not None:
             self._store.changed()
         self._collector.emit_arrow(batch, (piece.partition, piece.number))
+        if self.is_exact:
+            self.acked(piece.partition, piece.number)
 
     def acked(self, partition: int, number: int) -> None:
         """A chunk is acked."""
-        self._machine.acked(partition, number)
-        self._on_settled()
+        if self._reading is not None:
+            self._reading.machine.acked(partition, number)
+            self._on_settled(self._reading)
 
     def failed(self, partition: int, number: int) -> None:
         """A chunk failed more often than `topology.max.retries` allows: this run goes on without it."""
-        self._machine.given_up(partition, number)
-        self._on_settled()
+        if self._reading is not None:
+            self._reading.machine.given_up(partition, number)
+            self._on_settled(self._reading)
 
-    def _on_settled(self) -> None:
+    def _on_settled(self, reading: Reading) -> None:
         if self._store is not None:
             self._store.changed()
-        if self._reading is not None:
-            self._reading.settled()
-        if self._machine.is_settled:
+        reading.settled()
+        if reading.machine.is_settled:
             self._collector.wake()
 
     def _state(self) -> Mapping[str, Any]:
-        return self._machine.state(samples=self._reading is None or not self._reading.opened.data.is_known)
+        assert self._reading is not None  # noqa: S101 - it has begun
+        return self._reading.machine.state(samples=not self._reading.opened.data.is_known)
 
     async def _finish(self) -> None:
         if self._store is not None:
@@ -221,6 +262,6 @@ class BatchRun:
         """The finished partitions of all, and the acked rows."""
         if self._reading is None:
             return None
-        machine, earlier = self._machine, Earlier() if self._store is None else self._store.earlier
+        machine, earlier = self._reading.machine, self._earlier
         rows = machine.rows + earlier.rows
         return Progress(machine.done, machine.total, "partitions", rows, earlier.partitions, earlier.note)

@@ -54,7 +54,10 @@ class OpenedSource:
 
 @dataclass(eq=False)
 class BatchSource:
-    """A source: one of `frame`, `make`, `sql` and `path`. `fields`: its required columns."""
+    """A source: one of `frame`, `make`, `sql` and `path`. `fields`: its required columns.
+
+    `adaptive`: None until it is decided when the source is opened.
+    """
 
     frame: Any = None
     make: Callable[..., Any] | None = None
@@ -65,7 +68,7 @@ class BatchSource:
     session: SessionSource = None
     fields: Sequence[str] | None = None
     chunk_rows: int | None = None
-    adaptive: bool = False
+    adaptive: bool | None = None
     _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
     _opened: OpenedSource | None = field(default=None, init=False, repr=False)
     _lease: SessionLease | None = field(default=None, init=False, repr=False)
@@ -185,7 +188,7 @@ class BatchSource:
         settings = {
             **_SETTINGS,
             "spark.sql.execution.arrow.maxRecordsPerBatch": rows,
-            "spark.sql.adaptive.enabled": str(self.adaptive).lower(),
+            "spark.sql.adaptive.enabled": str(bool(self.adaptive)).lower(),
         }
         own = planned(frame, settings)
         data = self._data(own, session)

@@ -5,8 +5,10 @@ Spark ── partitions, a few at a time ──► reading ──► ready ─�
       └── opened again when it has died ────┴──────────────────────────── progress, saved in a folder ◄──────┘
 
 1. All calls of Spark are in threads: `next_tuple` emits a ready chunk, or returns.
-2. At most `max_pending` chunks are in Python: read and not yet acked. The rest waits in Spark.
-3. A chunk is delivered at least once. It has the same rows in each run, or the run ends with an error.
+2. At most `max_pending` chunks are in Python: read and not yet acked (with exactly-once: not yet emitted). The rest
+   waits in Spark.
+3. A chunk is delivered at least once; with snapshots (position.py) exactly once. It has the same rows in each run, or
+   the run ends with an error.
 4. Spark that has died is restarted, at most RETRIES times in a row without a chunk in between; then the task fails.
    Errors that a restart cannot correct fail the task at once. Nothing waits for ever.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...topology import Failure, Outputs, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
+from ...topology import Failure, Guarantee, Outputs, Progress, Spout, SpoutCollector, TimeRole, TopologyContext
 from ..errors import SparkSourceError
 from .options import BatchOptions
 from .run import BatchRun
@@ -43,12 +45,15 @@ class SparkBatchSpout(Spout):
     Spark computes at a time. `max_pending`: chunks in this process that are not acked yet. `in_order`: each task emits
     its partitions in their order (never pushed). `progress`: a folder from which the next run goes on; it is of this
     source, and of one state of its data (which files, of what size and time; which versions of tables). `adaptive`: let
-    Spark choose the number of partitions as it runs; on, unless `progress` is given (a run that goes on may then find
-    another number, and is refused) or executors push from the start. `chunk_rows`: 100,000, or fewer if rows are wide.
+    Spark choose the number of partitions as it runs; on, unless `progress` is given or it runs exactly once (a run that
+    goes on may then find another number, and is refused) or executors push from the start. `chunk_rows`: 100,000, or
+    fewer if rows are wide.
 
     `way`: "fetch" (partitions come through the driver), "push" (executors send them; for partitions larger than
     `spark.driver.maxResultSize`), or "auto": fetch, and push where that cannot be. `push_host`: where executors reach
     this process; default: loopback, which does if all of Spark is on this machine; any other needs `push_tls`.
+
+    With exactly-once, snapshots contain which chunks were emitted, and take the place of `progress`.
 
     `lossy_windows`: with `progress`, incremental windows behind it may lose what they hold when the process ends (it is
     acked, and not emitted again); without it such a topology is refused.
@@ -109,7 +114,7 @@ class SparkBatchSpout(Spout):
             session=session,
             fields=names,
             chunk_rows=chunk_rows,
-            adaptive=adaptive if adaptive is not None else progress is None and way != "push",
+            adaptive=adaptive if adaptive is not None or (progress is None and way != "push") else False,
         )
         self._fields = tuple(self._source.known_columns())
         if not is_frame:
@@ -128,9 +133,21 @@ class SparkBatchSpout(Spout):
     def all_outputs(self, inputs: object = None) -> Outputs:
         return self._fields
 
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """Snapshots are the progress with exactly-once."""
+        problems = super().refused(guarantee)
+        if guarantee == "exactly-once" and self._options.progress is not None:
+            problems.append(
+                "progress= cannot be together with exactly-once, whose snapshots contain how far the source was read: "
+                "leave out progress=, or use guarantee=at-least-once"
+            )
+        return problems
+
     async def open(self, context: TopologyContext, collector: SpoutCollector) -> None:
         """Open the source, and read the saved progress. SparkSourceError if the user must correct something."""
         run = BatchRun(self._source, self._options, context, collector)
+        if self._source.adaptive is None:
+            self._source.adaptive = not run.is_exact
         await run.begin()
         self._run = run
 
@@ -145,6 +162,17 @@ class SparkBatchSpout(Spout):
     def fail(self, message_id: Any, failure: Failure) -> None:
         """A chunk failed more often than `topology.max.retries` allows: this run goes on without it."""
         self._opened.failed(*message_id)
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """Which chunks were emitted, and of which data."""
+        return self._opened.snapshot()
+
+    async def restore(self, position: dict[str, Any] | None) -> None:
+        """Continue after this position. SparkSourceError if it is of another source, or of other data."""
+        await self._opened.restore(position)
+
+    def committed(self, number: int) -> None:
+        """Nothing is left to do: the snapshot has the position."""
 
     async def close(self) -> None:
         """End the jobs in Spark, and save the progress."""

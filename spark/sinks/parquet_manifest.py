@@ -97,6 +97,8 @@ class OutputGuard:
     def __init__(self, store: FileStore, *, overwrite: bool) -> None:
         self._store = store
         self._overwrite = overwrite
+        self.continues = False
+        """Whether this run continues the one that has written the manifest."""
         self._known = False
         self._manifest: Manifest | None = None
         self._listed: frozenset[str] = frozenset()
@@ -110,7 +112,7 @@ class OutputGuard:
         found = self._manifest
         if found is None or (name in self._listed and not self._overwrite):
             return name
-        if not self._overwrite and not _continues(found, identity):
+        if not self._overwrite and not self.continues and not _continues(found, identity):
             raise OutputExistsError(
                 f"{self._store.root} holds all that an earlier run of {found.topology!r} has written "
                 f"({len(found.files):,} files, {found.rows:,} rows), and this run brings other data: give it a folder "

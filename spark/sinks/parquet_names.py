@@ -4,6 +4,7 @@
     rows-<component>-<task>-<token>-<number>.parquet                            rows that belong to no chunk
     <field>=<value>/…                                                           the folder, Hive's way
     .aiostorm-tmp/<token>-<number>.tmp                                          before it has its name
+    .aiostorm-pending/<sink>-<task>-<token>-<number>.parquet                    before its snapshot is durable
 
 1. Equal names have equal contents: the name has a hash of the file's bytes, which hold chunk and part as metadata. So a
    file that exists need not be written, and two concurrent writers write the same.
@@ -27,6 +28,7 @@ SUFFIX: Final = ".parquet"
 TEMPORARY_FOLDER: Final = ".aiostorm-tmp"
 """Readers of a dataset ignore names that begin with a dot."""
 
+PENDING_FOLDER: Final = ".aiostorm-pending"
 TEMPORARY_SUFFIX: Final = ".tmp"
 STALE_AFTER_S: Final = 3600.0
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -78,8 +80,24 @@ def temporary_name(token: str, number: int) -> str:
 
 def receipt_name(topology: str, component: str, task: int) -> str:
     """The name of a receipt in TEMPORARY_FOLDER. After a job without an end it stays until it is swept."""
-    hashed = blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
-    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{hashed}-{task}{TEMPORARY_SUFFIX}"
+    return f"whole-{_UNSAFE.sub('-', component)[-MAX_SHOWN:]}-{sink_name(topology, component)}-{task}{TEMPORARY_SUFFIX}"
+
+
+def sink_name(topology: str, component: str) -> str:
+    """A sink in the names of its files: sixteen digits."""
+    return blake2b(f"{len(topology)}:{topology}{component}".encode(), digest_size=8).hexdigest()
+
+
+def pending_name(sink: str, task: int, token: str, number: int) -> str:
+    """The unique name of a file that waits for its snapshot. `sink`: of `sink_name`."""
+    return f"{PENDING_FOLDER}/{sink}-{task}-{token}-{number}{SUFFIX}"
+
+
+def is_pending_of(name: str, sink: str, task: int, tasks: int) -> bool:
+    """Whether a file waits for a snapshot of this task, or of a former one whose files this task has now."""
+    found, _, rest = name.rpartition("/")[2].partition("-")
+    number = rest.partition("-")[0]
+    return found == sink and number.isdecimal() and int(number) % tasks == task
 
 
 def is_stale(name: str, age_s: float) -> bool:

@@ -13,15 +13,19 @@
 5. Memory is bounded by the current batch, or by `max_rows` and `max_bytes` of the buffer, and the files made of it.
 6. A job that has ended well leaves `_manifest.json` and `_SUCCESS`. Another job does not add to this output, and
    replaces it only with `overwrite` (parquet_manifest.py).
+7. With exactly-once, all rows are written once: files are written as they come under a pending name, and get their own
+   when the snapshot with their rows is durable (prepared_files.py). A store that cannot be written when a snapshot is
+   due takes the topology back to the last one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...runtime import SystemRng
+from ...state import Commits
 from ...topology import Bolt, BoltCollector, Completion, Fields, TopologyContext, TupleBatch
 from ..errors import SinkError
 from .parquet_files import DatasetSchema, ParquetFormat
@@ -30,13 +34,16 @@ from .parquet_store import FileStore, open_store
 from .parquet_writer import ParquetWriter
 from .pending_writes import FlushLimits, PendingWrites
 
+if TYPE_CHECKING:
+    from .prepared_files import PreparedFiles
+
 log = logging.getLogger("aiostorm.spark")
 
 MAX_ROWS: Final = 50_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 
 
-class ParquetSinkBolt(Bolt):
+class ParquetSinkBolt(Bolt, Commits):
     """Writes Arrow batches and rows to `path`: a folder, or a URL of fsspec's (`s3://…`, `memory://…`).
 
     `partition_by`: fields that become folders (`origin=SFO/`). `schema`: a pyarrow.Schema, or a function that returns
@@ -46,6 +53,7 @@ class ParquetSinkBolt(Bolt):
     `max_rows`, `max_bytes`, `flush_s`: when rows without an identity are written. They are acked then, not before.
     `overwrite`: replace the files of an earlier job (listed in its `_manifest.json`) when all of this one is written;
     without it, other data than that job's is refused, and the topology fails.
+    With exactly-once, rows are in files that appear when the snapshot that contains them is committed.
 
     Emits ("path", "rows") of each file, anchored to the tuples in it.
     """
@@ -106,12 +114,38 @@ class ParquetSinkBolt(Bolt):
         if self._pending.tick():
             self._write()
 
-    def cleanup(self) -> None:
-        """Try once more to write the remaining rows. If all are written, leave a receipt."""
+    def flush(self) -> None:
+        """A snapshot is taken: write what is kept."""
         self._pending.flush()
         self._write()
-        if self._pending.give_up(f"{self.path} could not be written until the topology ended"):
-            return
+        self._pending.raise_held()
+
+    def pre_commit(self, number: int) -> Any:
+        """The files that get their names when the snapshot is durable."""
+        return self._prepared.pre_commit()
+
+    def commit(self, handle: Any) -> None:
+        """Give files their names."""
+        self._prepared.commit(handle)
+
+    def abort(self, handle: Any) -> None:
+        """The files belong to the next snapshot."""
+        self._prepared.abort(handle)
+
+    def restored(self, number: int | None) -> None:
+        """Remove the files that no snapshot has."""
+        self._writer.restored(number)
+
+    def cleanup(self) -> None:
+        """Try once more to write the remaining rows. If all are written, leave a receipt."""
+        prepared = self._writer.prepared
+        if prepared is None:
+            self._pending.flush()
+            self._write()
+            if self._pending.give_up(f"{self.path} could not be written until the topology ended"):
+                return
+        elif not (prepared.is_empty and self._pending.is_empty):
+            return  # the next run continues after the last snapshot
         try:
             self._writer.leave_receipt()
         except SinkError as error:
@@ -125,6 +159,11 @@ class ParquetSinkBolt(Bolt):
 
     def result(self) -> Any:
         return {"path": self.path, "files": self._writer.files, "rows": self._writer.rows}
+
+    @property
+    def _prepared(self) -> PreparedFiles:
+        assert self._writer.prepared is not None  # noqa: S101 - it runs exactly once
+        return self._writer.prepared
 
     def _write(self) -> None:
         """Write what is pending, the oldest first, until the store cannot be written."""

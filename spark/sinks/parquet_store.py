@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ...runtime import NewFile, make_folders, sync_folder
 from ..errors import SinkError
-from .parquet_names import TEMPORARY_FOLDER, is_stale, temporary_name
+from .parquet_names import PENDING_FOLDER, TEMPORARY_FOLDER, is_stale, temporary_name
 
 _ATOMIC = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2"})
 """Protocols with atomic puts."""
@@ -50,6 +50,14 @@ class FileStore(Protocol):
         ...
 
     def remove(self, name: str) -> None: ...
+
+    def pending(self) -> list[str]:
+        """The files that wait for a snapshot."""
+        ...
+
+    def publish(self, pending: str, name: str) -> bool:
+        """Rename a pending file, durably. Whether it has its name now; it may have had it already. OSError."""
+        ...
 
     def names(self) -> list[str]:
         """All files, except those in folders that begin with a dot."""
@@ -124,6 +132,20 @@ class LocalFileStore:
             below = os.path.relpath(folder, self.root).replace(os.sep, "/")
             found += files if below == "." else [f"{below}/{name}" for name in files]
         return found
+
+    def pending(self) -> list[str]:
+        try:
+            return [f"{PENDING_FOLDER}/{name}" for name in os.listdir(self._path(PENDING_FOLDER))]
+        except FileNotFoundError:
+            return []
+
+    def publish(self, pending: str, name: str) -> bool:
+        path = self._path(name)
+        make_folders(os.path.dirname(path))
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self._path(pending), path)
+        sync_folder(os.path.dirname(path))
+        return os.path.exists(path)
 
     def open(self, name: str) -> Any:
         return open(self._path(name), "rb")
@@ -219,6 +241,24 @@ class FsspecFileStore:
         base = str(self._fs._strip_protocol(self.root)).rstrip("/") + "/"
         found = [str(path).removeprefix(base) for path in self._fs.find(self.root)]
         return [name for name in found if not any(part.startswith(".") for part in name.split("/")[:-1])]
+
+    def pending(self) -> list[str]:
+        folder = f"{self.root}/{PENDING_FOLDER}"
+        if not self._fs.exists(folder):
+            return []
+        return [f"{PENDING_FOLDER}/{path.rpartition('/')[2]}" for path in self._fs.ls(folder, detail=False)]
+
+    def publish(self, pending: str, name: str) -> bool:
+        there, path = f"{self.root}/{pending}", f"{self.root}/{name}"
+        if not self._fs.exists(there):
+            return bool(self._fs.exists(path))
+        if self._fs.exists(path) and self._fs.size(path) == self._fs.size(there):
+            self.remove(pending)  # it was copied, or another run has written the same
+            return True
+        self.remove(name)
+        self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._fs.mv(there, path)
+        return True
 
     def open(self, name: str) -> Any:
         return self._fs.open(f"{self.root}/{name}", "rb")

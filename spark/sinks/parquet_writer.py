@@ -1,6 +1,7 @@
 """Parquet writer: writes the files of one task of a ParquetSinkBolt, and its receipt at the end. Blocking.
 
 rows ─► files, named ─► may the folder have them? (parquet_manifest.py) ─► put, one after another ─► durable
+                                                               exactly once: ╰─► prepared (prepared_files.py)
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ...runtime import SystemRng
 from .parquet_files import CHUNK_KEY, PART_KEY, ParquetFile, ParquetFormat
 from .parquet_manifest import OutputGuard, receipt
-from .parquet_names import file_name, rows_name
+from .parquet_names import file_name, rows_name, sink_name
 from .parquet_store import FileStore, store_errors
+from .prepared_files import PreparedFiles
 
 if TYPE_CHECKING:
     from ...topology import TopologyContext
@@ -22,7 +24,10 @@ log = logging.getLogger("aiostorm.spark")
 
 
 class ParquetWriter:
-    """The files of one task. `path`: for messages; `files` and `rows` count what is durable."""
+    """The files of one task. `path`: for messages; `files` and `rows` count what is durable.
+
+    `prepared`: the files that wait for a snapshot, with exactly-once; else None.
+    """
 
     def __init__(
         self,
@@ -39,7 +44,10 @@ class ParquetWriter:
         self._guard = OutputGuard(store, overwrite=overwrite)
         self._receipt = receipt(context.topology, context.component, context.task_index)
         self._task = (context.component, context.task_id)
-        self._token = SystemRng().token_bytes(8).hex()
+        self._token = token = SystemRng().token_bytes(8).hex()
+        self.prepared: PreparedFiles | None = None
+        if context.config.guarantee == "exactly-once":
+            self.prepared = PreparedFiles(store, context, sink_name(context.topology, context.component), token)
         self._row_files = 0
         self.files = self.rows = 0
 
@@ -63,11 +71,18 @@ class ParquetWriter:
         for file in write.files:
             if not file.path:
                 with store_errors(self._path):
-                    file.path = self._store.put(self._guard.admit(file.name, identity), file.data)
+                    put = self._store.put if self.prepared is None else self.prepared.add
+                    file.path = put(self._guard.admit(file.name, identity), file.data)
                 file.data = None
         self.files += len(write.files)
         self.rows += sum(file.rows for file in write.files)
         return write.files
+
+    def restored(self, number: int | None) -> None:
+        """The tasks begin from this snapshot, and continue the output of the run that has taken it."""
+        if self.prepared is not None:
+            self.prepared.restored(from_start=number is None)
+        self._guard.continues = number is not None
 
     def leave_receipt(self) -> None:
         """All rows of this task are written. SinkError: the job is not marked as complete."""
@@ -79,11 +94,13 @@ class ParquetWriter:
         return file_name(chunk, part, data)
 
     def _rows_name(self) -> str:
-        if not self._row_files:
+        self._row_files += 1
+        if self.prepared is not None:
+            return self.prepared.rows_name(self._row_files)
+        if self._row_files == 1:
             log.info(
                 "%s[%d] receives rows without an identity (not from a chunk of a source, or from several): they are "
                 "written at least once",
                 *self._task,
             )
-        self._row_files += 1
         return rows_name(*self._task, self._token, self._row_files)

@@ -85,6 +85,11 @@ class PendingWrites:
     def writes(self) -> tuple[Write, ...]:
         return self._held.items
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rows are kept."""
+        return not self.writes and not self._buffer.rows
+
     def add(self, segment: Segment, *, buffers_chunks: bool) -> bool:
         """Add the rows of a segment. Unless the sink buffers chunks, a chunk is a write of its own."""
         try:
@@ -127,6 +132,12 @@ class PendingWrites:
         self._fail(self.writes[0].tuples, error)
         self._held.written()
         return True
+
+    def raise_held(self) -> None:
+        """Raise an error if there are held writes: with exactly-once a snapshot cannot wait for the store."""
+        if self.writes:
+            self._held.drop()
+            raise SinkError("rows could not be written before a snapshot: the topology returns to the last one")
 
     def give_up(self, why: str) -> bool:
         """The task ends: fail what is left. Whether there was anything."""

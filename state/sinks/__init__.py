@@ -11,12 +11,13 @@ maps.py          what such a store keeps beside a value: the number, and perhaps
 from .file_sink import FileSink
 from .map_sink import MapSink
 from .maps import BackingMap, OpaqueMap, TransactionalMap
-from .sink import Sink, SinkError
+from .sink import Commits, Sink, SinkError
 from .upsert_sink import UpsertSink
 from .write_ahead import WriteAheadSink
 
 __all__ = [
     "BackingMap",
+    "Commits",
     "FileSink",
     "MapSink",
     "OpaqueMap",

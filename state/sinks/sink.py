@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...runtime import AiostormError
-from ...topology import BasicBolt
+from ...topology import BasicBolt, Component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,26 +33,20 @@ class SinkError(AiostormError):
     """A sink that cannot commit: what it has prepared is lost, or another program has changed what it writes to."""
 
 
-class Sink(BasicBolt):
-    """The base of bolts that commit with snapshots (see the module). Handles are sendable values; None: no rows.
+class Commits(Component):
+    """The two phases (see the module), for a bolt that also runs without snapshots. Then they are not called.
 
-    Make a large handle a list: its items are saved one by one, between other work, and each of them is limited.
+    Handles are sendable values; None: no rows. Make a large handle a list: its items are saved one by one, between
+    other work, and each of them is limited.
     """
 
     def problems(self, inputs: Mapping[StreamId, Fields]) -> list[str]:
         """A sink has all three methods."""
         three = ("pre_commit", "commit", "abort")
-        missing = [method for method in three if getattr(type(self), method) is getattr(Sink, method)]
+        missing = [method for method in three if getattr(type(self), method) is getattr(Commits, method)]
         if not missing:
-            return []
+            return super().problems(inputs)
         return [f"{type(self).__name__} defines no {', no '.join(missing)}: a Sink needs {', '.join(three)}"]
-
-    def refused(self, guarantee: Guarantee) -> list[str]:
-        """It commits with snapshots, which are only taken with exactly-once."""
-        if guarantee == "exactly-once":
-            return []
-        advice = "use Config(guarantee='exactly-once'), or a bolt that writes in execute"
-        return [f"{type(self).__name__} is a Sink: without snapshots it would never write its rows. So {advice}"]
 
     def pre_commit(self, number: int) -> Any:
         """All rows before snapshot `number` were executed. Return what `commit` needs to write them; None: nothing."""
@@ -68,3 +62,14 @@ class Sink(BasicBolt):
 
     def restored(self, number: int | None) -> Any:
         """The tasks begin again from snapshot `number` (None: from the start). Later numbers were not committed."""
+
+
+class Sink(Commits, BasicBolt):
+    """The base of bolts that commit with snapshots, and only so. See Commits."""
+
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """It commits with snapshots, which are only taken with exactly-once."""
+        if guarantee == "exactly-once":
+            return []
+        advice = "use Config(guarantee='exactly-once'), or a bolt that writes in execute"
+        return [f"{type(self).__name__} is a Sink: without snapshots it would never write its rows. So {advice}"]

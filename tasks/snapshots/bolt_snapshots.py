@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...runtime import AiostormError
-from ...state import Aligner, Lost, Sink, StateError
+from ...state import Aligner, Commits, Lost, StateError
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, user_error
 from .barriers import BarrierEmitter
@@ -101,7 +101,7 @@ class BoltSnapshots:
     async def restore_sink(self) -> None:
         """Commit again what the restored snapshot contains: the process may have ended before it was committed."""
         sink, restored = self._task.user.component, self.restored
-        if not isinstance(sink, Sink):
+        if not isinstance(sink, Commits):
             return
         for handle in () if restored is None else restored.handles:
             await self._task.user.open(sink.commit, handle)
@@ -155,11 +155,11 @@ class BoltSnapshots:
         try:
             if isinstance(component, Bolt):
                 await self._flush(component)
-            if isinstance(component, Sink):
+            if isinstance(component, Commits):
                 self._prepared = number, await task.user.call(component.pre_commit, number)
         except USER_ERRORS as raised:
             error = user_error(raised)
-            task.report("pre_commit" if isinstance(component, Sink) else "flush", error)
+            task.report("pre_commit" if isinstance(component, Commits) else "flush", error)
             task.row_failed(error)
             return
         task.emitter.seal()  # what is saved of time is that after all rows before the barrier
@@ -180,7 +180,7 @@ class BoltSnapshots:
     async def _commit(self, number: int) -> None:
         task, component, prepared = self._task, self._task.user.component, self._prepared
         if prepared is not None and prepared[0] == number:
-            if isinstance(component, Sink) and prepared[1] is not None:
+            if isinstance(component, Commits) and prepared[1] is not None:
                 try:
                     await task.user.call(component.commit, prepared[1])
                 except USER_ERRORS as raised:
@@ -199,7 +199,7 @@ class BoltSnapshots:
         prepared, component = self._prepared, self._task.user.component
         if prepared is not None and prepared[0] <= number:
             self._prepared = None
-            if isinstance(component, Sink) and prepared[1] is not None:
+            if isinstance(component, Commits) and prepared[1] is not None:
                 await self._task.user.notify("abort", component.abort, prepared[1])
 
     def _check_first_rows(self) -> None:

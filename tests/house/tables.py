@@ -19,6 +19,7 @@ MACHINES: Final = (
     "cluster/parent/worker_lifecycle.py",
     "metrics/*.py",
     "spark/batch/chunking.py",
+    "spark/batch/position.py",
     "spark/datasource/chunks.py",
     "spark/datasource/schemas.py",
     "spark/executors/messages.py",

@@ -123,3 +123,22 @@ def test_random_adds_and_commits(events: list[tuple[str, int, int]], forgets: bo
         if not forgets:
             assert kept.first == min(lowest.values())
         assert kept.upto(kept.first, 50, 500) > kept.first or not there
+
+
+def test_chunks_are_taken_up_to_the_limits() -> None:
+    kept = log()
+    for _ in range(4):
+        kept.add(ChunkInfo(2, 10))
+    assert [kept.upto(0, max_bytes=most) for most in (0, 1, 10, 19, 20, 21)] == [4, 1, 1, 1, 2, 2]
+    assert [kept.upto(1, max_rows=most) for most in (0, 1, 2, 3, 4)] == [4, 2, 2, 2, 3]
+
+
+def test_which_offsets_are_there() -> None:
+    kept = log()
+    for _ in range(4):
+        kept.add(ChunkInfo(1, 1))
+    kept.trim("a", 1)
+    there = [(begin, end) for begin in range(6) for end in range(6) if kept.problem("a", "log", begin, end) is None]
+    assert there == [(begin, end) for begin in range(1, 5) for end in range(begin, 5)]
+    assert kept.problem("a", "log", 4) is None
+    assert "not there" in str(kept.problem("a", "log", 0))

@@ -40,3 +40,16 @@ def test_all_is_written_once_and_in_order(steps: list[tuple[int, bool]]) -> None
     assert written == list(range(count))
     assert not held.passed(100)
     assert held.drop() == []
+
+
+def test_after_a_write_the_next_one_is_due_at_once() -> None:
+    assert (FIRST_S, MOST_S) == (0.1, 30.0)
+    held: HeldWrites[int] = HeldWrites(lambda: 1.0)
+    held.hold(1)
+    held.hold(2)
+    assert held.failed() == 0.1
+    assert not held.passed(0.05)
+    held.written()
+    assert held.passed(0)
+    assert held.failed() == 0.2, "2 is still held, so the wait grows"
+    assert held.drop() == [2]

@@ -193,3 +193,29 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_a_chunk_that_was_sent_is_processed_without_its_writer() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    flown(ledger)
+    assert ledger.writer_lost("a") == []
+    assert (ledger.under_way, ledger.held_bytes) == (1, 10)
+    assert ledger.acked("w/0/0") == []
+    assert kinds(ledger.offer("b", 1, asked())) == [(ActionKind.DONE, "b", 1)]
+
+
+def test_a_writer_that_only_waits_changes_nothing_when_it_is_lost() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=0)
+    assert kinds(ledger.offer("a", 1, asked())) == [(ActionKind.SEND, "a", 1)]
+    assert ledger.offer("b", 1, asked()) == []
+    assert ledger.writer_lost("b") == []
+    ledger.arrived("a", 1, "w/0/0")
+    assert kinds(ledger.acked("w/0/0")) == [(ActionKind.DONE, "a", 1)]
+
+
+def test_only_a_chunk_that_was_emitted_can_fail() -> None:
+    ledger = IngressLedger(max_bytes=MAX_BYTES, retries=1)
+    ledger.offer("a", 1, asked())
+    assert (ledger.failed("w/0/0", "no"), ledger.failed("other", "no"), ledger.acked("w/0/0")) == ([], [], [])
+    ledger.arrived("a", 1, "w/0/0")
+    assert [step.kind for step in ledger.failed("w/0/0", "no")] == [ActionKind.AGAIN], "it is the first failure"

@@ -52,3 +52,8 @@ def test_settings_that_start_or_end_executors_are_reported() -> None:
     found = resources_for(2, "yarn", 0, lambda key, default: elastic.get(key, default))
     assert not found.problems
     assert "dynamicAllocation is on" in found.warnings[0]
+
+
+def test_the_cores_of_a_cluster_on_this_machine() -> None:
+    assert resources_for(2, "local-cluster[2,3,1024]", 8, lambda _, default: default).cores == 6
+    assert resources_for(2, "local[4]", 4, lambda _, default: default).cores == 4

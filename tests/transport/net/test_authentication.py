@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.transport import AuthenticationError, Credentials, Identity, Secret
+from aiostorm.transport import AuthenticationError, Credentials, Identity, ProtocolError, Secret
 from aiostorm.transport.net import authentication as module
 from aiostorm.transport.net.authentication import (
     AUTHENTICATION_VERSION,
@@ -296,3 +296,26 @@ def test_no_secret_is_in_an_error() -> None:
     shown = b"".join(said) + repr((secret, claim("a", 1, credentials=secret), dialler, acceptor)).encode()
     assert b"canary" not in shown
     assert "compare_digest" in inspect.getsource(module)
+
+
+def test_a_peer_must_have_the_expected_name_and_role() -> None:
+    peer = Identity("worker-1", "node")
+    for name, role in (("worker-1", ""), ("worker-1", "node")):
+        module.check_identity(peer, name, role)
+    module.check_identity(None, "worker-2", "driver")
+    for name, role in (("worker-2", ""), ("worker-2", "node"), ("worker-1", "driver")):
+        with pytest.raises(ProtocolError, match="the peer is authenticated as"):
+            module.check_identity(peer, name, role)
+
+
+def test_the_steps_begin_with_these_bytes() -> None:
+    steps = module.HELLO, module.CHALLENGE, module.PROOF, module.WELCOME, module.REFUSED
+    assert b"".join(steps) == b"\x81\x82\x83\x84\x85"
+
+
+def test_a_step_without_names_is_cut_short() -> None:
+    start = module._START.pack(module.HELLO, module.AUTHENTICATION_VERSION, bytes(32))
+    with pytest.raises(AuthenticationError, match="cut short"):
+        module._read(start, module.HELLO)
+    with pytest.raises(AuthenticationError, match="an unexpected frame of"):
+        module._read(start[:-1], module.HELLO)
