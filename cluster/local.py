@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..tasks import MailboxWrapper, describe, direct
@@ -33,6 +33,14 @@ if TYPE_CHECKING:  # imported only if there are workers, since these need a netw
     from .snapshots.place import Restore
 
 log = logging.getLogger("aiostorm.cluster")
+
+
+class _Seams(NamedTuple):
+    """What a cluster is given instead of child processes, their usual timings, and folders for snapshots."""
+
+    backend: WorkerBackend | None
+    timings: LifecycleTimings | None
+    open_store: Callable[[str], Store] | None
 
 
 class LocalCluster:
@@ -70,9 +78,7 @@ class LocalCluster:
             raise ValueError(f"the worker backend has {own} workers, not {workers}: omit workers=")
         self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
-        self._backend = backend
-        self._timings = timings
-        self._open_store = open_store
+        self._seams = _Seams(backend, timings, open_store)
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._mailbox_wrapper = mailbox_wrapper
@@ -153,7 +159,7 @@ class LocalCluster:
             from .parent.process_backend import ProcessBackend
             from .parent.worker_registry import WorkerRegistry
 
-            self._registry = WorkerRegistry(self._system, self._backend or ProcessBackend())
+            self._registry = WorkerRegistry(self._system, self._seams.backend or ProcessBackend())
             try:
                 await self._registry.start()
             except BaseException:
@@ -254,10 +260,10 @@ class LocalCluster:
             from .parent.exactly_once import rebuilt_on_workers
             from .snapshots.place import check_reach
 
-            if self.remote_names or (self._backend is not None and self._backend.is_apart):
+            if self.remote_names or (self._seams.backend is not None and self._seams.backend.is_apart):
                 check_reach(settings.state_dir, name)
             make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
-        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._open_store)
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._seams.open_store)
 
     def _deploy(
         self,
@@ -271,9 +277,9 @@ class LocalCluster:
         from .parent.assignment import Assignment, Deployment
         from .parent.worker_lifecycle import LifecycleTimings
 
-        timings = self._timings or LifecycleTimings.of(settings.liveness)
-        start_limit_s = None if self._backend is None else self._backend.start_limit_s
-        if self._timings is None and start_limit_s is not None:
+        timings = self._seams.timings or LifecycleTimings.of(settings.liveness)
+        start_limit_s = None if self._seams.backend is None else self._seams.backend.start_limit_s
+        if self._seams.timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
         assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
         return Deployment.make(registry, name, topology, settings, assignment)

@@ -5,40 +5,29 @@
 
 1. What is reported as saved is durable.
 2. After a row has failed nothing is reported as saved: the state of its task lacks the row.
-3. Each task loads what it had saved by itself, while others load: from the manifest and the blobs in the store. At
-   another parallelism the files of a component are read once in each process.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...runtime import StoreError
 from ...state import (
     Done,
     Failed,
-    KeyedState,
-    Manifest,
     SaveError,
-    load_split,
-    load_task,
-    manifest_name,
-    read_manifest,
 )
-from ...tasks import LOADERS, AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot, handles_of
+from ...tasks import AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot
 from .messages import RowsFailed, SaveFailed, SnapshotCommand, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
-from .restoring import check_component
+from .saved_tasks import SavedTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...actors import ActorSystem
     from ...runtime import Store
     from ...state import Blob
-    from ...topology import ComponentSpec, TaskSpec
+    from ...topology import TaskSpec
     from ..tasks_here import TasksHere
 
 log = logging.getLogger("aiostorm.cluster")
@@ -61,7 +50,7 @@ class Agent:
     ) -> None:
         self.incarnation = setup.incarnation
         self.strict = strict
-        self._number = setup.number
+        self._before = SavedTasks(setup.number, store, system)
         self._store = store
         self._system = system
         self._send = send
@@ -69,8 +58,6 @@ class Agent:
         self._ids: frozenset[int] = frozenset()
         self._saved: dict[int, dict[int, Done]] = {}  # number → task → what it has saved
         self._committed: dict[int, set[int]] = {}  # number → tasks
-        self._manifest: asyncio.Task[Manifest] | None = None
-        self._splits: dict[str, asyncio.Task[list[dict[Any, Any]]]] = {}  # component → its keys, by task
         self._has_failed = False
 
     def attach(self, tasks: TasksHere) -> None:
@@ -95,20 +82,7 @@ class Agent:
     # -- SnapshotAgent -------------------------------------------------------------------------------------------------
 
     async def restored(self, task: TaskSpec) -> RestoredTask | None:
-        if self._number is None:
-            return None
-        if self._manifest is None:
-            self._manifest = self._system.guard(self._read_manifest(self._number), name="manifest")
-        manifest = await asyncio.shield(self._manifest)
-        spec, tasks = self._tasks.topology.components[task.component], self._tasks.plan.tasks_of[task.component]
-        before = check_component(manifest, spec, len(tasks))
-        if not before:
-            return RestoredTask(manifest.number, {})
-        clock = self._system.clock
-        if len(before) == len(tasks):
-            sections = await load_task(self._store, manifest.of_task(before[task.index]), clock, LOADERS)
-            return RestoredTask(manifest.number, sections, tuple(handles_of(sections)))
-        return await self._rescaled(manifest, spec, task, before)
+        return await self._before.restored(task, self._tasks)
 
     async def write(self, blob: Blob) -> None:
         try:
@@ -151,24 +125,3 @@ class Agent:
             return
         if not self._has_failed:
             self._send(TasksSaved(parts))
-
-    async def _read_manifest(self, number: int) -> Manifest:
-        name = manifest_name(number)
-        return read_manifest(name, await self._store.read(name), self._tasks.env.name)
-
-    async def _rescaled(
-        self, manifest: Manifest, spec: ComponentSpec, task: TaskSpec, before: Sequence[int]
-    ) -> RestoredTask:
-        """At another parallelism: the keys that this task owns, and the handles of every so many tasks."""
-        count, clock = len(self._tasks.plan.tasks_of[task.component]), self._system.clock
-        handles: list[Any] = []
-        for old in before[task.index :: count]:
-            handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
-        if not isinstance(spec.state, KeyedState):
-            return RestoredTask(manifest.number, {}, tuple(handles))
-        if spec.id not in self._splits:
-            work = load_split(self._store, manifest, spec.id, spec.state, count, clock)
-            self._splits[spec.id] = self._system.guard(work, name=f"the state of {spec.id}")
-        parts = await asyncio.shield(self._splits[spec.id])
-        owned, parts[task.index] = parts[task.index], {}
-        return RestoredTask(manifest.number, {0: owned}, tuple(handles))

@@ -55,6 +55,17 @@ class RowFailedError(AiostormError):
     """A row was not processed: with exactly once, nothing may go on without it."""
 
 
+class RowFailures:
+    """How often rows have failed. `early`: (path, error) of one that failed before all first tasks were built.
+
+    A sink that cannot commit what it restores is restarted, and its process saves nothing until it is rolled back.
+    """
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.history = FailureHistory(policy)
+        self.early: tuple[str, RowFailedError] | None = None
+
+
 class SnapshotManager:
     """The snapshots of one topology. `plans`: its components; `gave_up`: is called when it cannot go on."""
 
@@ -74,7 +85,7 @@ class SnapshotManager:
         self._gave_up = gave_up
         self._pace = SnapshotPace(config)
         policy = RestartPolicy(config.restart_max, config.restart_period_s, tuple(config.restart_backoff_s))
-        self._failures = FailureHistory(policy)
+        self._failures = RowFailures(policy)
         self._coordinator: Coordinator
         self._runtime: Rebuildable | None = None
         self._work: dict[str, asyncio.Task[None]] = {}
@@ -113,6 +124,8 @@ class SnapshotManager:
         self._runtime = runtime
         self._start("time", self._keep_time())
         self._apply(self._coordinator.on_restored(setup.incarnation, setup.number, self._now_s()))
+        if self._failures.early is not None:
+            self.on_gave_up(*self._failures.early)
 
     async def stop(self) -> None:
         """Take no more snapshots."""
@@ -147,6 +160,8 @@ class SnapshotManager:
         """Tasks report."""
         coordinator, now_s = self._coordinator, self._now_s()
         if self._runtime is None:
+            if isinstance(report, RowsFailed):
+                self._failures.early = self._failed_row(report)
             return
         match report:
             case TasksSaved():
@@ -160,8 +175,7 @@ class SnapshotManager:
             case SaveFailed():
                 self._apply(coordinator.on_failed(report.failed, now_s))
             case RowsFailed() if report.incarnation == coordinator.incarnation:
-                path = f"/{self._name}/{report.component}[{report.task}]"
-                self.on_gave_up(path, RowFailedError(report.reason))
+                self.on_gave_up(*self._failed_row(report))
 
     def on_worker_lost(self, reason: str) -> None:
         """Tasks were lost with their process."""
@@ -170,12 +184,15 @@ class SnapshotManager:
 
     def on_gave_up(self, path: str, error: BaseException) -> None:
         """A task has failed for good, or a row was not processed: roll back, if it is not too often."""
-        decision = self._failures.failed(error, self._now_s())
+        decision = self._failures.history.failed(error, self._now_s())
         if self._runtime is None or decision.directive is Directive.ESCALATE:
             self._gave_up(path, error)
             return
         self._pace.delay_s = decision.delay_s
         self._apply(self._coordinator.on_worker_lost(f"{path.rpartition('/')[2]}: {error}"))
+
+    def _failed_row(self, report: RowsFailed) -> tuple[str, RowFailedError]:
+        return f"/{self._name}/{report.component}[{report.task}]", RowFailedError(report.reason)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

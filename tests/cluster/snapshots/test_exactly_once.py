@@ -68,6 +68,17 @@ async def test_rows_that_fail_take_the_topology_back_to_the_last_snapshot(tmp_pa
     assert not failing.left
 
 
+async def test_a_sink_that_cannot_commit_when_a_run_begins_is_rolled_back(tmp_path: Path) -> None:
+    database = Database()
+    await kill_after(counting(database, spout=SlowNumbers(400), count=400), tmp_path, 0.1)
+    database.fail_commits = 1
+    began_s = asyncio.get_running_loop().time()
+    await finish(counting(database, spout=SlowNumbers(400), count=400), tmp_path, restart_backoff_s=(0,))
+    assert asyncio.get_running_loop().time() - began_s < 30, "snapshots were given up, each after its timeout"
+    assert not database.fail_commits
+    check_counting(database, 400)
+
+
 async def test_a_row_that_always_fails_makes_the_topology_fail(tmp_path: Path) -> None:
     class Always(Failing):
         def check(self, number: int) -> None:
