@@ -186,6 +186,16 @@ class UserCode:
                 raise
             raise error from raised
 
+    async def restore(self, method: Function, *arguments: Unchecked, end: str) -> None:
+        """As `open`, for a component that is open. `end`: is called if that fails, since nothing else ends it."""
+        in_loop = self.thread is None
+        try:
+            await self.open(method, *arguments)
+        except BaseException:
+            if in_loop:
+                await self.end(end)
+            raise
+
     async def notify(self, where: str, method: Function, *arguments: Unchecked) -> None:
         """Call a user method that is a notification; an error in it is reported and changes nothing."""
         try:

@@ -10,7 +10,10 @@
 2. In memory it is lost with the process: a query that has read from it then gets an error that says so.
 3. Memory is bounded: when `keep_rows` or `keep_bytes` are kept, tuples wait until Spark has committed some, and so do
    the topology and its spouts. With `when_full="forget"` the oldest chunks are dropped, read or not.
-4. An offset counts chunks of one task. A chunk is removed when all `consumers` have committed it; each query is one.
+4. With exactly-once a snapshot contains the chunks since the one before, and they are added to the log when it is
+   durable. The store's mark says which snapshot was added last, and from where: so a commit that is repeated, or was
+   interrupted, adds what is missing. That needs `directory`.
+5. An offset counts chunks of one task. A chunk is removed when all `consumers` have committed it; each query is one.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ import os
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
-from ...topology import BasicBolt
+from ...state import Commits
+from ...topology import BasicBolt, Guarantee
 from ...transport import ProtocolError
 from ..digests import digest_of
 from ..errors import SparkSourceError
@@ -38,7 +42,7 @@ CONSUMER: Final = "spark"
 WhenFull = Literal["wait", "forget"]
 
 
-class SparkEgressBolt(BasicBolt):
+class SparkEgressBolt(Commits, BasicBolt):
     """Keeps its input until Spark has read it.
 
     `schema`: a pyarrow.Schema to which batches are cast; default: that of the first batch. `listen`, `endpoints`,
@@ -75,6 +79,18 @@ class SparkEgressBolt(BasicBolt):
         self._shape = b""
         self._server: DataServer | None = None
         self._kept: KeptChunks | None = None
+        self._uncommitted: list[tuple[int, bytes]] = []
+        self._is_exact = False
+
+    def refused(self, guarantee: Guarantee) -> list[str]:
+        """With exactly-once its log must survive."""
+        problems = super().refused(guarantee)
+        if guarantee == "exactly-once" and self._directory is None:
+            problems.append(
+                "SparkEgressBolt keeps its output in memory, where it is lost with the task: give it directory=, or "
+                "use guarantee=at-least-once"
+            )
+        return problems
 
     async def prepare(self, context: Any) -> None:
         """Open the log, and listen."""
@@ -87,7 +103,8 @@ class SparkEgressBolt(BasicBolt):
             self._shape = empty_of(self._schema)
         elif first is not None:
             self._set_schema(batch_of(first).schema)
-        here = Endpoint(context.component, context.task_index, context.parallelism, "")
+        self._is_exact = context.config.guarantee == "exactly-once"
+        self._here = here = Endpoint(context.component, context.task_index, context.parallelism, "")
         self._server = DataServer(self._settings, messages.ROLE_EGRESS, here, self._serve)
         await self._server.open()
 
@@ -96,9 +113,40 @@ class SparkEgressBolt(BasicBolt):
         if self._schema is None:
             self._set_schema(batch.schema)
         fitted = schemas.cast(batch, self._schema)
+        if self._is_exact:
+            self._uncommitted += [(part.num_rows, data) for part, data in cut(fitted)]
+            return
         name = _name_of(batch, fitted)
         for at, (part, data) in enumerate(cut(fitted)):
             await self._chunks.add(ChunkInfo(part.num_rows, len(data), "" if name is None else f"{name}/{at}"), data)
+
+    def pre_commit(self, number: int) -> Any:
+        """The chunks that are added to the log when the snapshot is durable, after the task and the number."""
+        chunks, self._uncommitted = self._uncommitted, []
+        return [(self._here.task, number), *chunks] if chunks else None
+
+    async def commit(self, handle: Any) -> None:
+        """Add chunks to the log, when there is capacity."""
+        (task, number), *chunks = handle
+        if task != self._here.task:
+            raise SparkSourceError(
+                f"{self._here.component} had another number of tasks in the snapshot, and each has a log of its own: "
+                "start with the parallelism that it had"
+            )
+        await self._chunks.add_snapshot(number, chunks)
+
+    def abort(self, handle: Any) -> None:
+        """The chunks belong to the next snapshot."""
+        self._uncommitted = [*handle[1:], *self._uncommitted]
+
+    def restored(self, number: int | None) -> None:
+        """SparkSourceError if the log has the output of a run that is not continued."""
+        if self._chunks.mark[0] > (number or 0):
+            raise SparkSourceError(
+                f"directory={self._directory} has the output of snapshot {self._chunks.mark[0]} of a run, and this one "
+                f"begins {'from the start' if number is None else f'after snapshot {number}'}: rows would be there "
+                "twice. Give it the state_dir of that run, or another directory"
+            )
 
     async def cleanup(self) -> None:
         """Stop listening."""

@@ -37,11 +37,15 @@ _MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
 class StoredLog:
     """The contents of a store when it was opened."""
 
-    def __init__(self, log: str, first: int, sizes: list[ChunkInfo], committed: dict[str, int]) -> None:
+    def __init__(
+        self, log: str, first: int, sizes: list[ChunkInfo], committed: dict[str, int], mark: tuple[int, int] = (0, 0)
+    ) -> None:
         self.log = log
         self.first = first
         self.sizes = sizes
         self.committed = committed
+        self.mark = mark
+        """The last snapshot whose chunks were added, and the offset of the first of them."""
 
 
 class ChunkStore(Protocol):
@@ -61,6 +65,10 @@ class ChunkStore(Protocol):
 
     async def trim(self, first: int, committed: dict[str, int]) -> None:
         """Remove chunks before `first`, and store the commits."""
+        ...
+
+    async def set_mark(self, mark: tuple[int, int], first: int, committed: dict[str, int]) -> None:
+        """Store durably which snapshot's chunks are added next, and from which offset on."""
         ...
 
     async def close(self) -> None:
@@ -92,6 +100,9 @@ class MemoryChunkStore:
             self._chunks.popleft()
             self._first += 1
 
+    async def set_mark(self, mark: tuple[int, int], first: int, committed: dict[str, int]) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 
@@ -110,6 +121,7 @@ class DirectoryChunkStore:
         self._recent_bytes = 0
         self._last_read: tuple[int, bytes] = (-1, b"")
         self._written_commits: dict[str, int] = {}
+        self._mark = (0, 0)
 
     async def open(self) -> StoredLog:
         """Read the log. SparkSourceError if it is damaged, StoreError if it is in use."""
@@ -131,7 +143,7 @@ class DirectoryChunkStore:
             sizes = sizes[first - begins :]
             for at in [at for at in self._places if at < first]:
                 del self._places[at]
-        return StoredLog(self._log, max(first, begins), sizes, committed)
+        return StoredLog(self._log, max(first, begins), sizes, committed, self._mark)
 
     async def add(self, at: int, size: ChunkInfo, data: bytes) -> None:
         if not self._files or self._last_bytes >= SEGMENT_BYTES:
@@ -170,6 +182,10 @@ class DirectoryChunkStore:
         while len(self._files) > 1 and self._files[1] <= first:
             await self._store.remove(_name(self._files.pop(0)))
 
+    async def set_mark(self, mark: tuple[int, int], first: int, committed: dict[str, int]) -> None:
+        self._mark = mark
+        await self._write_meta(first, committed)
+
     async def close(self) -> None:
         """Release the directory."""
         await self._store.close()
@@ -178,7 +194,7 @@ class DirectoryChunkStore:
 
     async def _write_meta(self, first: int, committed: dict[str, int]) -> None:
         self._written_commits = dict(committed)
-        meta = {"version": _VERSION, "log": self._log, "first": first, "committed": committed}
+        meta = {"version": _VERSION, "log": self._log, "first": first, "committed": committed, "mark": self._mark}
         await self._store.write(_META, json.dumps(meta).encode())
         await self._store.sync()
 
@@ -187,6 +203,8 @@ class DirectoryChunkStore:
             meta = json.loads(data)
             if meta["version"] != _VERSION:
                 raise ValueError(f"version {meta['version']}, and this is {_VERSION}")
+            number, begin = meta.get("mark", (0, 0))
+            self._mark = int(number), int(begin)
             return str(meta["log"]), int(meta["first"]), {str(k): int(v) for k, v in meta["committed"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SparkSourceError(

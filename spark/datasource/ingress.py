@@ -11,6 +11,8 @@
 3. While this task runs, a chunk that is written again is not emitted again (see the ledger).
 4. A partition of Spark goes to the task of the same number (modulo the tasks), also when it is retried.
 5. A chunk that fails is emitted again `retries` times; then Spark's task fails with the error of the bolt.
+6. With exactly-once a snapshot contains which chunks were emitted, and a chunk is acknowledged when a durable snapshot
+   contains it. So one that is written again after a restart is acknowledged, and not emitted again.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ class SparkIngressSpout(Spout):
         self._batches: dict[str, Any] = {}
         self._ready: deque[str] = deque()
         self._server: DataServer | None = None
+        self._is_exact = False
 
     @property
     def time_role(self) -> TimeRole:
@@ -86,17 +89,43 @@ class SparkIngressSpout(Spout):
         return "" if self._server is None else self._server.address
 
     async def open(self, context: Any, collector: Any) -> None:
-        """Start to listen."""
+        """Start to listen. With exactly-once writers are served after `restore`, or with the first `next_tuple`."""
         self._collector = collector
+        self._is_exact = context.config.guarantee == "exactly-once"
+        self._begun = asyncio.Event()
+        if not self._is_exact:
+            self._begun.set()
         here = Endpoint(context.component, context.task_index, context.parallelism, "")
         self._server = DataServer(self._settings, messages.ROLE_INGRESS, here, self._serve)
         await self._server.open()
 
     def next_tuple(self) -> None:
         """Emit the next chunk that has arrived."""
+        self._begun.set()
         if self._ready:
             chunk = self._ready.popleft()
             self._collector.emit_arrow(self._batches[chunk], message_id=chunk)
+            if self._is_exact:
+                del self._batches[chunk]
+                self._apply(self._ledger.kept(chunk))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Which chunks were emitted."""
+        return self._ledger.position()
+
+    def restore(self, position: dict[str, Any]) -> None:
+        """Continue after this position. SparkSourceError if it is none."""
+        try:
+            self._ledger.restore(position)
+        except ValueError as error:
+            raise SparkSourceError(
+                f"the position in the snapshot cannot be read: {error}. Begin with an empty state_dir"
+            ) from error
+        self._begun.set()
+
+    def committed(self, number: int) -> None:
+        """Acknowledge the chunks that are in the snapshot to their writers."""
+        self._apply(self._ledger.durable())
 
     def ack(self, message_id: Any) -> None:
         """Acknowledge the chunk to its writers."""
@@ -126,6 +155,7 @@ class SparkIngressSpout(Spout):
             wrong = schemas.problem(self._names, self._schema, batch_of(hello.shape).schema)
             if wrong is not None:
                 raise SparkSourceError(f"{client.component}: {wrong}")
+        await self._begun.wait()
         client.welcome()
         writer = _Writer(client)
         try:

@@ -11,7 +11,9 @@
    committed. So a batch that is written again after a failure is not emitted again, as long as this task runs.
    Otherwise it is emitted again, with the same identity: at least once.
 4. One identity has one content: a chunk with another digest than before is refused.
-5. A chunk that fails is emitted again `retries` times; then its writers get the error, and it is forgotten: the next
+5. With exactly-once a chunk is KEPT when it is emitted: `position` contains it, and its writers get the outcome when
+   that snapshot is durable. After a restart a chunk that is in the position is done at once.
+6. A chunk that fails is emitted again `retries` times; then its writers get the error, and it is forgotten: the next
    attempt of the Spark task starts again.
 """
 
@@ -21,9 +23,13 @@ import enum
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from ..digests import DIGEST_BYTES
 
 MAX_STREAMS: Final = 1024
+
+_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class _State(enum.Enum):
     WAITING = enum.auto()
     GRANTED = enum.auto()
     EMITTED = enum.auto()
+    KEPT = enum.auto()
 
 
 @dataclass(slots=True)
@@ -84,6 +91,7 @@ class IngressLedger:
         self._waiting: deque[str] = deque()
         self._done: OrderedDict[str, bytes] = OrderedDict()
         self._committed: OrderedDict[str, int] = OrderedDict()
+        self._in_snapshot: list[str] = []
         self.held_bytes = 0
         self.duplicates = 0
 
@@ -124,6 +132,49 @@ class IngressLedger:
             raise KeyError(f"chunk {chunk} was not granted to this writer")
         entry.state, entry.granted_to = _State.EMITTED, None
 
+    # -- exactly once ------------------------------------------------------------------------------------------------
+
+    def kept(self, chunk: str) -> list[LedgerAction]:
+        """The chunk was emitted: it is in all later positions. Its bytes are not held any more."""
+        entry = self._entries[chunk]
+        entry.state = _State.KEPT
+        self.held_bytes -= entry.size
+        self._remember(chunk, entry.digest)
+        return self._grant()
+
+    def position(self) -> dict[str, Any]:
+        """Which chunks were emitted, as far as they are remembered."""
+        self._in_snapshot = [chunk for chunk, entry in self._entries.items() if entry.state is _State.KEPT]
+        names, digests = "\0".join(self._done), b"".join(self._done.values())
+        return {"version": _VERSION, "chunks": names, "digests": digests, "committed": dict(self._committed)}
+
+    def durable(self) -> list[LedgerAction]:
+        """The snapshot with the last position is durable: the writers of its chunks get the outcome."""
+        actions: list[LedgerAction] = []
+        for chunk in self._in_snapshot:
+            entry = self._entries.pop(chunk)
+            actions += [LedgerAction(ActionKind.DONE, chunk, writer, seq) for writer, seq in entry.offers]
+        self._in_snapshot = []
+        return actions
+
+    def restore(self, position: Any) -> None:
+        """Begin with a position. ValueError if it is none."""
+        try:
+            if position["version"] != _VERSION:
+                raise ValueError(f"version {position['version']!r:.20}")
+            names = position["chunks"].split("\0") if position["chunks"] else []
+            digests, size = position["digests"], DIGEST_BYTES
+            if len(digests) != len(names) * size:
+                raise ValueError("chunks and digests differ in number")
+            for at, name in enumerate(names):
+                self._remember(name, bytes(digests[at * size : at * size + size]))
+            for stream, batch in position["committed"].items():
+                self.committed(stream, batch)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"it is no position of this spout ({error!r:.100})") from error
+
+    # -- outcomes of chunks ------------------------------------------------------------------------------------------
+
     def acked(self, chunk: str) -> list[LedgerAction]:
         """The chunk was processed."""
         entry = self._entries.get(chunk)
@@ -148,7 +199,7 @@ class IngressLedger:
         for chunk, entry in list(self._entries.items()):
             for offer in [offer for offer in entry.offers if offer[0] == writer]:
                 del entry.offers[offer]
-            if entry.state is _State.EMITTED or (entry.granted_to is None and entry.offers):
+            if entry.state in (_State.EMITTED, _State.KEPT) or (entry.granted_to is None and entry.offers):
                 continue
             if entry.granted_to is not None and entry.granted_to[0] != writer:
                 continue

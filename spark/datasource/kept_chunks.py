@@ -6,6 +6,7 @@ add ─► capacity? ─► store ─► log          query, read ─► of the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ class KeptChunks:
     """The log and the store of one task. Errors (SparkSourceError) are for the reader."""
 
     _log: EgressLog
+    mark: tuple[int, int] = (0, 0)
+    """The last snapshot whose chunks were added, and the offset of the first of them."""
 
     def __init__(self, store: ChunkStore, limits: LogLimits) -> None:
         self._store = store
@@ -51,6 +54,7 @@ class KeptChunks:
             sizes=found.sizes,
             committed=found.committed,
         )
+        self.mark = found.mark
         return await self._store.read(found.first) if found.sizes else None
 
     async def close(self) -> None:
@@ -71,6 +75,17 @@ class KeptChunks:
         log.add(chunk)
         if self._limits.forgets:
             await self._trim()
+
+    async def add_snapshot(self, number: int, chunks: Sequence[tuple[int, bytes]]) -> None:
+        """Add the chunks of a snapshot, as there is capacity. It may be repeated, also if it was interrupted."""
+        log = self._log
+        if number < self.mark[0]:
+            return
+        if number > self.mark[0]:
+            self.mark = number, log.end
+            await self._store.set_mark(self.mark, log.first, dict(log.committed))
+        for rows, data in chunks[log.end - self.mark[1] :]:
+            await self.add(ChunkInfo(rows, len(data)), data)
 
     async def query(self, query: LogQuery) -> LogState:
         """The state of the log for a reader. Commits what it says is done."""

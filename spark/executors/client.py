@@ -217,6 +217,8 @@ class ChunkWriter:
 
     def _exchange(self, connection: BlockingConnection, timeout_s: float | None) -> Alive:
         self._offer(connection)
+        if not self._open and timeout_s is None:  # the last connection was lost after it had answered all
+            return Alive()
         try:
             while True:
                 message = unpack(connection.receive(timeout_s))

@@ -48,8 +48,19 @@ class SparkTable:
 
     def append(self, rows: Sequence[PendingRows]) -> None:
         """Append rows. SinkError; a temporary one if Spark may append them later."""
+        self._tried(lambda: self._append(rows))
+
+    def commit(self, parts: Sequence[tuple[str, Any]]) -> None:
+        """Append batches with their keys, unless the table has them. SinkError, also if it has no column for keys."""
+        self._tried(lambda: self._commit(parts))
+
+    def check_new(self, sink: str) -> None:
+        """Raise SinkError if the table has rows that this sink has committed by snapshots."""
+        self._tried(lambda: self._check_new(sink))
+
+    def _tried(self, work: Callable[[], None]) -> None:
         try:
-            self._append(rows)
+            work()
         except (SinkError, SparkUnavailableError):
             raise
         except Exception as error:  # Spark has many kinds of errors
@@ -61,18 +72,54 @@ class SparkTable:
             raise failure from None
 
     def _append(self, rows: Sequence[PendingRows]) -> None:
-        spark = self._get_session()
-        activate_session(spark)
-        if self._has_column is None:
-            self._has_column = self._ensured(spark, rows[0].batch.schema)
+        spark = self._opened(rows[0].batch.schema)
         if not self._has_column:
             self._insert(spark, [each.batch for each in rows], [])
             return
+        self._add(spark, [(chunk_key(each.batch, each.identity), each.batch) for each in rows])
+
+    def _commit(self, parts: Sequence[tuple[str, Any]]) -> None:
+        spark = self._opened(parts[0][1].schema)
+        if not self._has_column:
+            error = SinkError(
+                f"table {self._name} has no column {self._column}, by which a commit that is repeated finds its rows: "
+                f"ALTER TABLE {self._name} ADD COLUMN {self._column} STRING, or use at-least-once"
+            )
+            error.final = True
+            raise error
+        self._add(spark, parts)
+
+    def _check_new(self, sink: str) -> None:
+        spark = self._get_session()
+        activate_session(spark)
+        if not spark.catalog.tableExists(self._name):
+            return
+        if self._column.lower() not in [name.lower() for name in spark.table(self._name).columns]:
+            return
+        self._ledger.set_rows(self._counts(spark))
+        if self._ledger.has_prefix(f"{sink}/"):
+            error = SinkError(
+                f"table {self._name} has rows of a run of {sink} that is not continued, and this run begins from the "
+                "start: its rows would be there twice. Give it the state_dir of that run, or another table, or delete "
+                f"the rows whose {self._column} begins with '{sink}/'"
+            )
+            error.final = True
+            raise error
+
+    def _opened(self, schema: Any) -> Any:
+        """The session, and the table with these columns."""
+        spark = self._get_session()
+        activate_session(spark)
+        if self._has_column is None:
+            self._has_column = self._ensured(spark, schema)
+        return spark
+
+    def _add(self, spark: Any, parts: Sequence[tuple[str | None, Any]]) -> None:
         if not self._ledger.known:
             self._ledger.set_rows(self._counts(spark))
-        chunks = [(chunk_key(each.batch, each.identity), each.batch.num_rows) for each in rows]
+        chunks = [(key, batch.num_rows) for key, batch in parts]
         missing = self._ledger.missing(chunks)
-        batches = [each.batch for each, is_missing in zip(rows, missing, strict=True) if is_missing]
+        batches = [batch for (_, batch), is_missing in zip(parts, missing, strict=True) if is_missing]
         fresh = [chunk for chunk, is_missing in zip(chunks, missing, strict=True) if is_missing]
         if fresh:
             self._insert(spark, batches, [key for key, _ in fresh])

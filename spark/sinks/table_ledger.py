@@ -57,6 +57,10 @@ class TableLedger:
             coming.add(key)
         return found
 
+    def has_prefix(self, text: str) -> bool:
+        """Whether a key begins with this text."""
+        return any(key.startswith(text) for key in self._rows or ())
+
     def wrote(self, chunks: Iterable[tuple[str | None, int]]) -> None:
         """Record chunks that are in the table now."""
         if self._rows is not None:

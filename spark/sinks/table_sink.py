@@ -8,7 +8,9 @@
 2. At least once for other rows, and for tables that were made without that column.
 3. One task, since tasks do not know which chunks another task has just written.
 4. Spark is called in a thread. A session that has died is made anew by the next append; failed rows are appended again.
-5. While Spark or the table is unavailable, rows are held as in ParquetSinkBolt (pending_writes.py).
+5. With exactly-once, rows are in the snapshot, and are appended when it is durable (table_parts.py): each once, if an
+   append is atomic. The table must have the column.
+6. While Spark or the table is unavailable, rows are held as in ParquetSinkBolt (pending_writes.py).
 
 Files are 50 times as fast: use this bolt where a catalogue is needed, and ParquetSinkBolt elsewhere.
 """
@@ -21,6 +23,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...runtime import SystemRng
+from ...state import Commits
 from ...topology import Bolt, BoltCollector, TopologyContext, TupleBatch
 from ..calls import SparkCalls
 from ..errors import SinkError
@@ -28,19 +31,21 @@ from ..sessions import SessionLease, SessionSource, sessions
 from .parquet_files import DatasetSchema
 from .pending_writes import FlushLimits, PendingWrites
 from .spark_table import SparkTable
+from .table_parts import TableParts
 
 CHUNK_COLUMN: Final = "_aiostorm_chunk"
 MAX_ROWS: Final = 200_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 
 
-class SparkTableSinkBolt(Bolt):
+class SparkTableSinkBolt(Bolt, Commits):
     """Appends Arrow batches and rows to `table` (`name`, `schema.name` or `catalogue.schema.name`), with one task.
 
     A missing table is created with the columns of the first batch and `chunk_column`; `format` (as of
     `DataFrameWriter.format`) and `partition_by` apply then. `session`: settings of Spark, or a function that makes a
     session; default: that of this process. `schema`: a pyarrow.Schema or a function that returns one; default: that of
     the first batch. `max_rows`, `max_bytes`, `flush_s`: when waiting rows are appended; an append takes about a second.
+    With exactly-once they are appended with each snapshot, and wait in memory until then.
     """
 
     on_driver = True
@@ -73,6 +78,7 @@ class SparkTableSinkBolt(Bolt):
         self._lease: SessionLease
         self._pending: PendingWrites
         self._table: SparkTable
+        self._parts: TableParts | None = None
 
     @property
     def spark_session(self) -> Any:
@@ -97,6 +103,8 @@ class SparkTableSinkBolt(Bolt):
         self._lease = sessions.lease(self._source)
         self._table = self._open_table(self._lease.get)
         self._calls = SparkCalls(1, name=f"spark-{context.component}")
+        if context.config.guarantee == "exactly-once":
+            self._parts = TableParts(f"{context.topology}/{context.component}")
 
     async def execute_batch(self, tuples: TupleBatch) -> None:
         for segment in tuples.segments:
@@ -107,11 +115,35 @@ class SparkTableSinkBolt(Bolt):
         if self._pending.tick():
             await self._append()
 
+    async def flush(self) -> None:
+        """A snapshot is taken: all rows belong to it."""
+        self._pending.flush()
+        await self._append()
+
+    def pre_commit(self, number: int) -> Any:
+        """The rows that are appended when the snapshot is durable."""
+        return None if self._parts is None else self._parts.pre_commit(number)
+
+    async def commit(self, handle: Any) -> None:
+        """Append rows, unless the table has them."""
+        await self._calls.run(self._table.commit, handle)
+
+    def abort(self, handle: Any) -> None:
+        """The rows belong to the next snapshot."""
+        if self._parts is not None:
+            self._parts.abort(handle)
+
+    async def restored(self, number: int | None) -> None:
+        """SinkError if a run has written to the table that is not continued."""
+        if number is None and self._parts is not None:
+            await self._calls.run(self._table.check_new, self._parts.sink)
+
     async def cleanup(self) -> None:
         try:
-            self._pending.flush()
-            await self._append()
-            self._pending.give_up(f"{self.table} was not available until the end")
+            if self._parts is None:
+                self._pending.flush()
+                await self._append()
+                self._pending.give_up(f"{self.table} was not available until the end")
             await self._calls.run(self._lease.release)
         finally:
             self._calls.close()
@@ -120,8 +152,12 @@ class SparkTableSinkBolt(Bolt):
         return {"table": self.table, "rows": self._table.rows, "appends": self._table.appends}
 
     async def _append(self) -> None:
-        """Append what is pending, the oldest first, until an append fails."""
+        """Append what is pending, the oldest first, until an append fails; with exactly-once keep it for a snapshot."""
         for write in self._pending.writes:
+            if self._parts is not None:
+                self._parts.add(write.rows)
+                self._pending.done()
+                continue
             try:
                 await self._calls.run(self._table.append, write.rows)
             except SinkError as error:

@@ -14,6 +14,8 @@
    more chunks than before.
 4. It ends once. Later outcomes, and outcomes of chunks that were not emitted, change nothing.
 5. Memory: 8 bytes a chunk of the last batch, and the ids of the open chunks.
+6. With exactly-once (positions.py) a chunk counts as acked when it is emitted, and is not emitted again if its batch
+   comes again. An ACKED batch is `returnable` when a durable snapshot contains all of it.
 
 From: Storm's Trident (transaction ids), Spark's ForeachBatchSink.
 """
@@ -23,9 +25,10 @@ from __future__ import annotations
 import enum
 from array import array
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, Self
 
 from ..errors import SparkSourceError
+from .positions import StreamPositions
 
 DIGEST_MASK: Final = 2**64 - 1
 
@@ -50,6 +53,19 @@ class ChunkDigests:
     def __init__(self) -> None:
         self._digests: dict[int, array[int]] = {}
         self.whole = False
+
+    @property
+    def by_partition(self) -> Mapping[int, array[int]]:
+        """The known digests, by partition."""
+        return self._digests
+
+    @classmethod
+    def known(cls, digests: Mapping[int, list[int]], *, whole: bool) -> Self:
+        """Those of a restored batch."""
+        made = cls()
+        made._digests = {partition: array("Q", found) for partition, found in digests.items()}
+        made.whole = whole
+        return made
 
     def difference(self, partition: int, chunk: int, digest: int) -> str:
         """Record a chunk. Returns how it differs from before; "" if it does not."""
@@ -90,7 +106,14 @@ class MicroBatch:
         "why",
     )
 
-    def __init__(self, name: str, batch_id: int, max_attempts: int, digests: ChunkDigests) -> None:
+    def __init__(
+        self,
+        name: str,
+        batch_id: int,
+        max_attempts: int,
+        digests: ChunkDigests,
+        emitted: dict[int, int] | None = None,
+    ) -> None:
         self.name = name
         self.batch_id = batch_id
         self.state = BatchState.EMITTING
@@ -100,7 +123,7 @@ class MicroBatch:
         self.fetched = False
         self._max_attempts = max_attempts
         self._digests = digests
-        self._emitted: dict[int, int] = {}
+        self._emitted = {} if emitted is None else emitted
         self._next_chunks: dict[int, int] = {}
         self._open: set[tuple[int, int]] = set()
 
@@ -108,6 +131,11 @@ class MicroBatch:
     def open_chunks(self) -> int:
         """Chunks that are emitted, and neither acked nor failed."""
         return len(self._open)
+
+    @property
+    def open_ids(self) -> frozenset[tuple[int, int]]:
+        """Their partitions and numbers."""
+        return frozenset(self._open)
 
     @property
     def settled(self) -> bool:
@@ -139,6 +167,11 @@ class MicroBatch:
         """All its data was fetched. SparkSourceError if there were more chunks before."""
         if what := self._digests.missing(self._next_chunks):
             raise self._differs(what)
+        self.fetched = True
+        self._close_if_done()
+
+    def was_emitted(self) -> None:
+        """All of it was emitted before: there is no pass over its data."""
         self.fetched = True
         self._close_if_done()
 
@@ -191,11 +224,15 @@ class StreamBatches:
     """The batches of one query, one after another.
 
     `done`: the number of acked batches; `rows`: their rows; `last_done`: the id of the last one, -1 if there is none.
+    `positions`: what was emitted, with exactly-once.
     """
 
-    __slots__ = ("_digests", "_failures", "_max_attempts", "current", "done", "last_done", "last_id", "name", "rows")
+    __slots__ = (
+        *("_digests", "_failures", "_max_attempts", "current", "done", "last_done", "last_id", "name", "positions"),
+        "rows",
+    )
 
-    def __init__(self, name: str, max_attempts: int) -> None:
+    def __init__(self, name: str, max_attempts: int, *, exact: bool = False) -> None:
         if max_attempts < 1:
             raise ValueError(f"max_attempts is 1 or more, not {max_attempts}")
         self.name = name
@@ -204,6 +241,7 @@ class StreamBatches:
         self.done = 0
         self.last_done = -1
         self.rows = 0
+        self.positions = StreamPositions(name) if exact else None
         self._max_attempts = max_attempts
         self._digests = ChunkDigests()
         self._failures = 0
@@ -213,21 +251,60 @@ class StreamBatches:
         before = self.current
         if before is not None and not before.settled:
             before.abandon("the query brought another batch")
+        if before is not None and self.positions is not None:
+            self.positions.not_emitted(before.open_ids)
         if self.last_id is not None and batch_id < self.last_id:
             raise SparkSourceError(
                 f"Spark brings batch {batch_id} of {self.name!r} after batch {self.last_id}: the checkpoint was "
                 "replaced or put back while the query ran. Give each query a checkpoint that nothing else changes"
             )
+        was_emitted, emitted = False, None
+        if self.positions is not None:
+            was_emitted = self.positions.begin(batch_id)
+            emitted = self.positions.emitted
         if batch_id != self.last_id:
             self._digests = ChunkDigests()
         self.last_id = batch_id
-        self.current = MicroBatch(self.name, batch_id, self._max_attempts, self._digests)
+        self.current = MicroBatch(self.name, batch_id, self._max_attempts, self._digests, emitted)
+        if was_emitted:
+            self.current.was_emitted()
         return self.current
 
     def of(self, batch_id: int) -> MicroBatch | None:
         """The batch with this id, if it is current and has not ended."""
         current = self.current
         return current if current is not None and current.batch_id == batch_id and not current.settled else None
+
+    @property
+    def is_returnable(self) -> bool:
+        """Whether Spark may commit the current batch, once it is ACKED."""
+        return self.positions is None or self.positions.durable == self.last_id
+
+    def emitted(self, partition: int, chunk: int) -> None:
+        """With exactly-once: a chunk was emitted, and counts as acked."""
+        if self.current is not None and self.positions is not None:
+            self.current.acked(partition, chunk)
+            self.note_whole()
+
+    def note_whole(self) -> None:
+        """With exactly-once: all of a batch was emitted, if so."""
+        batch, positions = self.current, self.positions
+        if batch is not None and positions is not None and batch.fetched and not batch.open_chunks:
+            positions.whole = True
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The position; None: no batch has come."""
+        positions, batch = self.positions, self.current
+        if positions is None or positions.batch < 0:
+            return None
+        return positions.snapshot(() if batch is None else batch.open_ids, self._digests.by_partition)
+
+    def restore(self, position: dict[str, Any] | None) -> None:
+        """Continue after a position. SparkSourceError if it is none."""
+        if position is not None and self.positions is not None:
+            digests = self.positions.restore(position)
+            self._digests = ChunkDigests.known(digests, whole=self.positions.whole)
+            self.last_id = self.positions.batch
 
     def count(self, batch: MicroBatch) -> None:
         self.done += 1

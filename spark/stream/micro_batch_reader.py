@@ -1,6 +1,6 @@
 """Micro-batch reader: reads the batch that Spark waits for chunk after chunk, and returns it to Spark at its end.
 
-begin(delivery) ─► fetch: a chunk to emit … ─► no more ─► (all acked) return_batch ─► Spark commits it
+begin(delivery) ─► fetch: a chunk to emit … ─► no more ─► (all acked, or in a snapshot) return_batch ─► Spark commits it
                      │ an error: retry ─► from the beginning, without the chunks that are emitted already
                      └ …                ─► the batch has failed: return_batch ─► the query fails, Spark brings it again
 """
@@ -51,7 +51,10 @@ class MicroBatchReader:
             delivery.fail(str(error))
             raise
         self._delivery = delivery
-        self._begin_pass(batch, delivery)
+        if batch.settled:  # all of it was emitted before
+            self.return_batch()
+        else:
+            self._begin_pass(batch, delivery)
 
     async def fetch(self) -> None:
         """Fetch the next chunk, if there is one. Raises Spark's errors: SparkSourceError if a retry would not help."""
@@ -92,11 +95,16 @@ class MicroBatchReader:
         if self._batches.current is not None:
             self._batches.current.abandon(why)
             self.return_batch()
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:  # it waits for a snapshot
+            delivery.fail(why)
 
     def return_batch(self) -> None:
-        """Return the batch to Spark if it has ended."""
+        """Return the batch to Spark if it has ended; with exactly-once when it is in a durable snapshot."""
         batch, delivery = self._batches.current, self._delivery
         if batch is None or delivery is None or not batch.settled:
+            return
+        if batch.state is BatchState.ACKED and not self._batches.is_returnable:
             return
         self._delivery = self.chunk = None
         if batch.state is BatchState.ACKED:
@@ -125,3 +133,4 @@ class MicroBatchReader:
                     yield piece
         if not batch.settled:
             batch.end_pass()
+            self._batches.note_whole()

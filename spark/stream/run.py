@@ -53,11 +53,13 @@ class StreamLimits:
 class StreamRun:
     """The run of one open spout."""
 
-    def __init__(self, spec: QuerySpec, session: Any, collector: SpoutCollector, limits: StreamLimits) -> None:
+    def __init__(
+        self, spec: QuerySpec, session: Any, collector: SpoutCollector, limits: StreamLimits, *, exact: bool
+    ) -> None:
         self._spec = spec
         self._collector = collector
         self._query = query = QueryRunner(spec, session, limits.ahead + 2)
-        self._batches = StreamBatches(spec.name, limits.max_batch_attempts)
+        self._batches = StreamBatches(spec.name, limits.max_batch_attempts, exact=exact)
         chunks = StreamChunks(query.calls, query.watch, spec.title, chunk_rows=limits.chunk_rows, ahead=limits.ahead)
         self._reader = MicroBatchReader(self._batches, chunks)
         self._next_delivery: Delivery | None = None  # brought by Spark, not begun
@@ -100,6 +102,20 @@ class StreamRun:
         """A message has failed, and is not replayed again."""
         if (batch := self._batches.of(batch_id)) is not None:
             batch.failed(partition, chunk, _describe(failure))
+            self._reader.return_batch()
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The position (exactly once)."""
+        return self._batches.snapshot()
+
+    def restore(self, position: dict[str, Any] | None) -> None:
+        """Continue after a position, before the first batch. SparkSourceError if it is none."""
+        self._batches.restore(position)
+
+    def committed(self) -> None:
+        """The last snapshot is durable: Spark may commit a batch that is in it."""
+        if self._batches.positions is not None:
+            self._batches.positions.committed()
             self._reader.return_batch()
 
     def progress(self) -> Progress:
@@ -209,6 +225,7 @@ class StreamRun:
         }
         batch = chunk.batch.replace_schema_metadata({**(chunk.batch.schema.metadata or {}), **metadata})
         self._collector.emit_arrow(batch, (batch_id, chunk.partition, chunk.number))
+        self._batches.emitted(chunk.partition, chunk.number)
 
 
 def _describe(failure: Failure) -> str:

@@ -10,7 +10,9 @@
 3. A query that fails, is stopped from outside, or whose JVM dies, is restarted from its checkpoint, with backoff. After
    `MAX_FAILURES` in a row without a completed batch, and if a restart cannot help, the topology fails.
 4. One query, so one task.
-5. At the end, Spark's waiting call is failed; a batch that is not acked by then comes again at the next start.
+5. With exactly-once a snapshot contains what was emitted (positions.py): Spark commits a batch when a durable snapshot
+   contains all of it, and a batch that comes again is not emitted again.
+6. At the end, Spark's waiting call is failed; a batch that is not acked by then comes again at the next start.
 
 From: Spark's foreachBatch; Storm's Trident (batches with transaction ids).
 """
@@ -107,7 +109,8 @@ class SparkStreamSpout(Spout):
             )
         name, title = self._spec.name or context.component, f"{context.topology}/{context.component}"
         spec = replace(self._spec, name=name, title=title)
-        self._run = StreamRun(spec, self._session, collector, self._limits)
+        exact = context.config.guarantee == "exactly-once"
+        self._run = StreamRun(spec, self._session, collector, self._limits, exact=exact)
         try:
             await self._run.begin()
         except BaseException:
@@ -124,6 +127,18 @@ class SparkStreamSpout(Spout):
     def fail(self, message_id: Any, failure: Failure) -> None:
         batch_id, partition, chunk = message_id
         self._opened.failed(batch_id, partition, chunk, failure)
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """What of the last batch was emitted."""
+        return self._opened.snapshot()
+
+    def restore(self, position: dict[str, Any] | None) -> None:
+        """Continue after this position. SparkSourceError if it is none."""
+        self._opened.restore(position)
+
+    def committed(self, number: int) -> None:
+        """Spark may commit a batch that is in the snapshot."""
+        self._opened.committed()
 
     def activate(self) -> None:
         self._opened.set_active(True)

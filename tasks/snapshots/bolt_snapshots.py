@@ -104,8 +104,9 @@ class BoltSnapshots:
         if not isinstance(sink, Commits):
             return
         for handle in () if restored is None else restored.handles:
-            await self._task.user.open(sink.commit, handle)
-        await self._task.user.open(sink.restored, None if restored is None else restored.number)
+            await self._task.user.restore(sink.commit, handle, end="cleanup")
+        number = None if restored is None else restored.number
+        await self._task.user.restore(sink.restored, number, end="cleanup")
 
     # -- rows and barriers ---------------------------------------------------------------------------------------------
 

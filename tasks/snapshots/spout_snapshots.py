@@ -56,7 +56,7 @@ class SpoutSnapshots:
         """Give the spout its position."""
         saved = self.saved()
         if POSITION in saved:
-            await self._task.user.open(spout.restore, saved[POSITION])
+            await self._task.user.restore(spout.restore, saved[POSITION], end="close")
 
     async def on_control(self, message: TakeSnapshot | CommitSnapshot | AbortSnapshot | Aligned, spout: Spout) -> None:
         """A message about a snapshot."""

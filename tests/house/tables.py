@@ -31,6 +31,7 @@ MACHINES: Final = (
     "spark/sinks/parquet_files.py",
     "spark/sinks/parquet_names.py",
     "spark/stream/batches.py",
+    "spark/stream/positions.py",
     "spark/workers/launch_spec.py",
     "spark/resources.py",
     "spark/sinks/table_ledger.py",

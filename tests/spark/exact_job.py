@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -36,13 +37,16 @@ def write_input(folder: Path) -> None:
             "word": [f"w{n * 7919 % 11}" for n in numbers],
             "amount": pa.array([n * 31 % 1_000 for n in numbers], pa.int64()),
         }
-        pq.write_table(pa.table(columns), folder / "input" / f"part-{file:03}.parquet", compression="none")
+        path = folder / "input" / f"part-{file:03}.parquet"
+        pq.write_table(pa.table(columns), path, compression="none")
+        os.utime(path, (1_700_000_000 + file,) * 2)  # a stream reads the oldest first
 
 
 class Slow(BasicBolt):
-    """Passes rows on, and takes its time."""
+    """Passes rows on, and takes its time. Fails once at each of these seconds from the start."""
 
     outputs = ("ms", "word", "amount")
+    failing: ClassVar[set[int]] = set()
 
     def __init__(self, pause_s: float) -> None:
         self.pause_s = pause_s
@@ -50,9 +54,13 @@ class Slow(BasicBolt):
 
     async def execute(self, tup: Any, collector: Any) -> None:
         self.rows += 1
+        second = int((tup["at"].replace(tzinfo=UTC) - START).total_seconds())
+        if second in self.failing:
+            self.failing.discard(second)
+            raise ValueError(f"second {second} cannot be processed this time")
         if self.rows % 20 == 0:
             await asyncio.sleep(self.pause_s)
-        collector.emit((int(tup["at"].timestamp() * 1000), tup["word"], tup["amount"]))
+        collector.emit((int(START.timestamp() + second) * 1000, tup["word"], tup["amount"]))
 
 
 def job(kind: str, folder: str, pause_s: str = "0.004", session: Any = None) -> Topology:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from aiostorm import LocalCluster
 from aiostorm.cluster import TopologyFailedError
+from aiostorm.runtime import AiostormError
 from aiostorm.topology import Topology
 
 from .parts import (
@@ -91,3 +92,27 @@ async def test_a_row_that_always_fails_makes_the_topology_fail(tmp_path: Path) -
     assert len(database.rows) < 1000
     await finish(counting(database), tmp_path)
     check_counting(database)
+
+
+class OtherDataError(AiostormError):
+    final = True
+
+
+class Unrestorable(SlowNumbers):
+    """Refuses its position."""
+
+    closed: ClassVar[int] = 0
+
+    def restore(self, position: int) -> None:
+        raise OtherDataError("of other data")
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+async def test_a_spout_that_refuses_its_position_is_closed(tmp_path: Path) -> None:
+    Unrestorable.closed = 0
+    await kill_after(counting(Database(), spout=SlowNumbers(400, each=1)), tmp_path, 0.1)
+    with pytest.raises(TopologyFailedError, match="of other data"):
+        await finish(counting(Database(), spout=Unrestorable(400)), tmp_path)
+    assert Unrestorable.closed >= 1
