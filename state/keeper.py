@@ -74,6 +74,11 @@ class Keeper:
         """The snapshots whose manifests can be read, the oldest first."""
         return sorted(self._manifests)
 
+    @property
+    def is_undecided(self) -> bool:
+        """Is it not known whether a manifest is durable? Then the store must be opened by another keeper."""
+        return bool(self._undecided)
+
     async def open(self) -> int:
         """Take the folder over, and read its manifests. Returns the first free number.
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...actors import Directive, FailureHistory, RestartPolicy
-from ...runtime import AiostormError
+from ...runtime import AiostormError, StoreError
 from ...state import (
     Abort,
     Action,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from .runtime import Rebuildable
 
 log = logging.getLogger("aiostorm.cluster")
+
+RETRY_S: Final = 0.1
+"""The first wait for a place that fails in a rollback; doubled each time, up to the timeout of a snapshot."""
 
 
 class RowFailedError(AiostormError):
@@ -260,8 +263,7 @@ class SnapshotManager:
                 self._wanted = None
                 delay_s, self._pace.delay_s = self._pace.delay_s, 0.0
                 await self._system.clock.sleep(delay_s)
-                await self._place.open()
-                manifest = await self._place.back_to(wanted.number)
+                manifest = await self._back_to(wanted.number)
                 number = None if manifest is None else manifest.number
                 where = "the start" if number is None else f"snapshot {number}"
                 log.warning("topology %s goes back to %s: %s", self._name, where, wanted.reason)
@@ -270,6 +272,17 @@ class SnapshotManager:
                     self._apply(self._coordinator.on_restored(wanted.incarnation, number, self._now_s()))
         except AiostormError as error:
             self._gave_up(f"/{self._name}/snapshots", error)
+
+    async def _back_to(self, number: int | None) -> Manifest | None:
+        """The snapshot to go back to. A place that fails is tried again: a full disk ends no topology."""
+        wait_s = RETRY_S
+        while True:
+            try:
+                return await self._place.back_to(number)
+            except (SaveError, StoreError) as error:
+                log.warning("topology %s waits %g s for its snapshots: %s", self._name, wait_s, error)
+            await self._system.clock.sleep(wait_s)
+            wait_s = min(2 * wait_s, self._pace.settings.timeout_s)
 
     def _warn_of_removed(self, manifest: Manifest) -> None:
         known = {plan.component for plan in self._plans}

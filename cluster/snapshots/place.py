@@ -38,8 +38,10 @@ class SnapshotPlace:
 
     async def open(self) -> int:
         """Take the place over, or read it again. Returns the first free number. StateError, StoreError."""
-        self.keeper = Keeper(self.store, self._topology, self._incarnation, keep=self._keep)
-        return await self.keeper.open()
+        keeper = Keeper(self.store, self._topology, self._incarnation, keep=self._keep)
+        free = await keeper.open()
+        self.keeper = keeper
+        return free
 
     async def choose(self, restore: Restore) -> Manifest | None:
         """The snapshot to begin with; None: begin from the start. StateError, StoreError."""
@@ -52,7 +54,10 @@ class SnapshotPlace:
         return manifest
 
     async def back_to(self, number: int | None) -> Manifest | None:
-        """Snapshot `number`, which counts; if it is damaged, the newest that is not."""
+        """Snapshot `number`, which counts; if it is damaged, or it is not known what counts, the newest that is not."""
+        if self.keeper.is_undecided:
+            await self.open()
+            return await self.keeper.latest()
         try:
             return await self.choose(number)
         except StateError:

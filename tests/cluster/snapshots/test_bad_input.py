@@ -282,3 +282,22 @@ async def test_a_row_that_fails_can_be_skipped(tmp_path: Path) -> None:
     metrics = await finish(topology, tmp_path, state_on_error="skip")
     assert sorted(n for _, n, _ in database.rows) == [n for n in range(1000) if n not in (5, 700)]
     assert metrics["keyed"].failed == 2
+
+
+@pytest.mark.parametrize("broken", ["full", "sync"])
+async def test_a_rollback_while_the_disk_fails_goes_on(tmp_path: Path, broken: str) -> None:
+    database, failing = Database(), Failing()
+    UnreliableStore.broken, UnreliableStore.attempts = "", 0
+    async with LocalCluster(open_store=lambda where: UnreliableStore(where)) as cluster:
+        topology = counting(database, spout=SlowNumbers(3000, each=1), count=3000, failing=failing)
+        running = await cluster.submit("job", topology, exactly_once(tmp_path))
+        await asyncio.sleep(1)
+        UnreliableStore.broken = broken
+        await asyncio.sleep(0.3)
+        number = running.metrics()["keyed"].executed + 100
+        failing.left.add(number)
+        await asyncio.sleep(1)
+        assert not failing.left
+        UnreliableStore.broken = ""
+        await running.wait_finished(600)
+    check_counting(database, 3000)
