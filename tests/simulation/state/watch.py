@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aiostorm.cluster.snapshots.agent import Agent
-from aiostorm.state import DamagedError, Manifest, UnmarkedError, read_manifest
+from aiostorm.state import Coordinator, DamagedError, Failed, Manifest, Phase, UnmarkedError, read_manifest
 from aiostorm.state.governor import BlobChain
 from aiostorm.state.manifest import manifest_number
 from aiostorm.tasks.snapshots.spout_snapshots import POSITION
@@ -95,7 +95,7 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
     """In the block, all this is checked, and failpoints are passed."""
     watch, hit = Watch(work), work.operator.failpoints.hit
     real_change, real_sync, real_attach, real_freeze = Disk.change, Disk.sync, Agent.attach, TaskSaver.freeze
-    real_fail = TaskSaver.fail
+    real_fail, real_on_failed = TaskSaver.fail, Coordinator.on_failed
 
     def change(self: Disk, change: DiskChange) -> None:
         if self is work.disk:
@@ -116,9 +116,16 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
         real_attach(self, tasks)
 
     def fail(self: TaskSaver, number: int, error: Exception, *, lost: bool = False) -> None:
-        if work.world.current.alive and (lost or isinstance(error, UnmarkedError)):
+        if work.world.current.alive and isinstance(error, UnmarkedError):
             watch.problem(f"snapshot {number}: {error}")
         real_fail(self, number, error, lost=lost)
+
+    def on_failed(self: Coordinator, failed: Failed, now_s: float) -> Any:
+        # Of a snapshot that was given up it is no problem: a source may know that, and send, before the target does.
+        current = (self.phase, self.number, self.incarnation)
+        if failed.lost and current == (Phase.TAKING, failed.number, failed.incarnation):
+            watch.problem(failed.reason)
+        return real_on_failed(self, failed, now_s)
 
     def next_is_full(self: BlobChain, n_touched: int, n_keys: int) -> bool:
         return not self.blobs or self._n_deltas >= work.most_deltas
@@ -133,6 +140,7 @@ def watched(work: StateWorkload) -> Iterator[Watch]:
         replaced(Agent, "attach", attach),
         replaced(TaskSaver, "freeze", freeze),
         replaced(TaskSaver, "fail", fail),
+        replaced(Coordinator, "on_failed", on_failed),
         replaced(BlobChain, "next_is_full", next_is_full),
         installed(work.operator.failpoints),
     ):
