@@ -159,7 +159,7 @@ async def committed(folder: Path, after_s: float, limit_s: float) -> float:
 
 
 async def measure_rescale(folder: Path, repetitions: int, size: int) -> Figures:
-    """4 → 6 → 3 tasks with a million keys: seconds from the end of one run to committed rows of the next."""
+    """4 → 6 → 3 tasks with a million keys: seconds from a submission to its first committed rows."""
     found: dict[str, list[float]] = {}
     for _ in range(repetitions):
         shutil.rmtree(folder / "state", ignore_errors=True)
