@@ -77,15 +77,13 @@ class BoltTask(TaskActor):
     def time_metrics(self) -> TimeMetrics | None:
         return self.time.metrics()
 
-    async def started(self) -> None:
-        """Make, prepare and connect a component: the first, or the next after a failure."""
+    async def open_component(self, *, first: bool) -> None:
+        """Make, prepare and connect a bolt."""
         self._close_collectors()
         self.failures.begin()
-        snapshots, is_first = self.snapshots, self.user.component is None
-        if snapshots is not None and is_first:
+        snapshots = self.snapshots
+        if snapshots is not None and first:
             await snapshots.restore()
-        elif snapshots is not None:
-            self.row_failed("the bolt was restarted: its instance is lost")
         component = await self.user.make()
         self.state = new_state(self.spec.state, {}) if snapshots is None else snapshots.saver.state
         context, report = self.user.context(self.state), partial(self.report, "report_error")
@@ -104,7 +102,7 @@ class BoltTask(TaskActor):
         else:
             self.execution.use(choose_executor(component, tools, collector, self.collectors, self.task.task_id))
             self.time.pass_through(component, tools)
-        if snapshots is not None and is_first:
+        if snapshots is not None and first:
             snapshots.restore_time(self.time)
             await snapshots.restore_sink()
         self.limits.use_batches(batches=self.execution.batches is not None)

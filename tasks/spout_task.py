@@ -135,13 +135,10 @@ class SpoutTask(TaskActor):
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    async def started(self) -> None:
-        """Make and open a component."""
-        is_first = self.user.component is None
-        if self.snapshots is not None and is_first:
+    async def open_component(self, *, first: bool) -> None:
+        """Make and open a spout."""
+        if self.snapshots is not None and first:
             await self.snapshots.restore()
-        elif self.snapshots is not None:
-            self.row_failed("the spout was restarted: its instance is lost")
         component = await self.user.make()
         if isinstance(component, FunctionSpout):
             component = self.user.component = GeneratorSpout(component, len(self.spec.outputs["default"].fields))
@@ -169,7 +166,7 @@ class SpoutTask(TaskActor):
             loop.threaded = ThreadedTurns(loop, self._state, self, component, given, turn_s)
         context = self.user.context()
         await self.user.open(component.open, context, given)
-        if self.snapshots is not None and is_first:
+        if self.snapshots is not None and first:
             await self.snapshots.restore_spout(component)
             restore_sent(self, self.snapshots.saved())
             self.snapshots.own = partial(save_sent, self)

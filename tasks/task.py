@@ -93,6 +93,21 @@ class TaskActor(Actor, ABC):
         self.emitter.following = env.following(task, streams.values(), self.watermarks)
         self.user = UserCode(env, task, spec, config, self.emitter, self.counters, self.report)
 
+    async def started(self) -> None:
+        """Make and open a component. With exactly once, an error takes all tasks back, unless that would not help."""
+        if self.user.component is not None:
+            self.go_back("it was restarted: its instance is lost")
+        try:
+            await self.open_component(first=self.user.component is None)
+        except Exception as error:
+            if getattr(error, "final", False) is not True:
+                self.go_back(error)
+            raise
+
+    @abstractmethod
+    async def open_component(self, *, first: bool) -> None:
+        """Make and open a component. `first`: it continues where the snapshot ends."""
+
     # -- read by the cluster -----------------------------------------------------------------------------------------
 
     @property
@@ -154,9 +169,14 @@ class TaskActor(Actor, ABC):
         )
 
     def row_failed(self, error: BaseException | str | None) -> None:
-        """A row was not processed. With exactly once, all tasks go back to the last snapshot."""
+        """User code refused a row. With exactly once, all tasks go back to the last snapshot, or the row is skipped."""
+        if self.config.state_on_error == "rollback":
+            self.go_back(error)
+
+    def go_back(self, error: BaseException | str | None) -> None:
+        """Something was lost that is no row to skip. With exactly once, all tasks go back to the last snapshot."""
         snapshots = self.env.snapshots
-        if snapshots is not None and self.config.state_on_error == "rollback":
+        if snapshots is not None:
             text = "it failed" if error is None else describe(error)
             snapshots.row_failed(self.task.component, self.task.task_id, text)
 
@@ -177,7 +197,7 @@ class TaskActor(Actor, ABC):
     def _lost(self, segment: Segment, error: MailboxClosedError) -> None:
         """A target ended before it took the segment: its messages fail, at once if their ackers still run."""
         failure = self.failure(f"the target task has ended: {error}")
-        self.row_failed(failure.error)
+        self.go_back(failure.error)
         self.acks.failures += [(root, index, failure) for root, index in segment.messages]
         self.acks.done(segment)
 

@@ -161,7 +161,7 @@ class BoltSnapshots:
         except USER_ERRORS as raised:
             error = user_error(raised)
             task.report("pre_commit" if isinstance(component, Commits) else "flush", error)
-            task.row_failed(error)
+            task.go_back(error)
             return
         task.emitter.seal()  # what is saved of time is that after all rows before the barrier
         try:
@@ -187,7 +187,7 @@ class BoltSnapshots:
                 except USER_ERRORS as raised:
                     error = user_error(raised)
                     task.report("commit", error)
-                    task.row_failed(error)
+                    task.go_back(error)
                     return
             self._prepared = None
         self.saver.commit(number)
@@ -197,11 +197,16 @@ class BoltSnapshots:
         self.aligner.abort(number)
         self.barriers.abort(number)
         self.saver.abort(number)
-        prepared, component = self._prepared, self._task.user.component
+        task, prepared, component = self._task, self._prepared, self._task.user.component
         if prepared is not None and prepared[0] <= number:
             self._prepared = None
             if isinstance(component, Commits) and prepared[1] is not None:
-                await self._task.user.notify("abort", component.abort, prepared[1])
+                try:
+                    await task.user.call(component.abort, prepared[1])
+                except USER_ERRORS as raised:
+                    error = user_error(raised)
+                    task.report("abort", error)
+                    task.go_back(error)  # the sink may have lost the rows
 
     def _check_first_rows(self) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -301,3 +301,36 @@ async def test_a_rollback_while_the_disk_fails_goes_on(tmp_path: Path, broken: s
         UnreliableStore.broken = ""
         await running.wait_finished(600)
     check_counting(database, 3000)
+
+
+class FailsAtAbort(Store):
+    """Its `abort` fails once, and its rows are gone."""
+
+    left: ClassVar[int] = 0
+
+    def abort(self, handle: dict[str, Any]) -> None:
+        if type(self).left:
+            type(self).left -= 1
+            raise ConnectionError("the database does not answer")
+        super().abort(handle)
+
+
+@pytest.mark.parametrize("on_error", ["rollback", "skip"])
+async def test_rows_of_a_sink_that_fails_at_abort_come_again(tmp_path: Path, on_error: str) -> None:
+    database = Database()
+    UnreliableStore.broken, UnreliableStore.attempts, FailsAtAbort.left = "", 0, 1
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", SlowNumbers(1000, each=1))
+    builder.set_bolt("keyed", Keyed(17)).shuffle_grouping("numbers")
+    builder.set_bolt("count", CountByKey(), 2).fields_grouping("keyed", "key")
+    builder.set_bolt("store", FailsAtAbort(database)).shuffle_grouping("count")
+    async with LocalCluster(open_store=lambda where: UnreliableStore(where)) as cluster:
+        settings = exactly_once(tmp_path, state_on_error=on_error)
+        running = await cluster.submit("job", builder.create_topology(), settings)
+        await asyncio.sleep(0.5)
+        UnreliableStore.broken = "full"
+        await asyncio.sleep(0.5)
+        assert not FailsAtAbort.left
+        UnreliableStore.broken = ""
+        await running.wait_finished(600)
+    check_counting(database)

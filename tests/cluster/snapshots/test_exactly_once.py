@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from aiostorm import LocalCluster
+from aiostorm import LocalCluster, TopologyBuilder
 from aiostorm.cluster import TopologyFailedError
 from aiostorm.runtime import AiostormError
 from aiostorm.topology import Topology
@@ -16,10 +16,13 @@ from aiostorm.topology import Topology
 from .parts import (
     COUNTERS,
     BlockingNumbers,
+    CountByKey,
     Database,
     Failing,
+    Keyed,
     Numbers,
     SlowNumbers,
+    Store,
     chances,
     check_counting,
     counting,
@@ -116,3 +119,62 @@ async def test_a_spout_that_refuses_its_position_is_closed(tmp_path: Path) -> No
     with pytest.raises(TopologyFailedError, match="of other data"):
         await finish(counting(Database(), spout=Unrestorable(400)), tmp_path)
     assert Unrestorable.closed >= 1
+
+
+class FailsAtRestore(SlowNumbers):
+    """Cannot go back to its position, the first few times."""
+
+    failures: ClassVar[int] = 0
+
+    def restore(self, position: int) -> None:
+        if type(self).failures:
+            type(self).failures -= 1
+            raise ConnectionError("the source does not answer")
+        super().restore(position)
+
+
+@pytest.mark.parametrize("on_error", ["rollback", "skip"])
+async def test_a_spout_that_fails_at_restore_repeats_nothing(tmp_path: Path, on_error: str) -> None:
+    database = Database()
+    await kill_after(counting(database, spout=SlowNumbers(400, each=1), count=400), tmp_path, 0.2)
+    FailsAtRestore.failures = 2
+    topology = counting(database, spout=FailsAtRestore(400, each=1), count=400)
+    await finish(topology, tmp_path, state_on_error=on_error, restart_backoff_s=(0,))
+    assert not FailsAtRestore.failures
+    check_counting(database, 400)
+
+
+async def test_what_fails_at_restore_is_named_when_the_topology_fails(tmp_path: Path) -> None:
+    await kill_after(counting(Database(), spout=SlowNumbers(400, each=1), count=400), tmp_path, 0.1)
+    FailsAtRestore.failures = 1_000
+    with pytest.raises(TopologyFailedError, match="the source does not answer"):
+        await finish(counting(Database(), spout=FailsAtRestore(400)), tmp_path, restart_backoff_s=(0,))
+
+
+class FailsAtPrepare(Store):
+    """Its `pre_commit` fails, the first few times."""
+
+    failures: ClassVar[int] = 0
+
+    def pre_commit(self, number: int) -> dict[str, Any] | None:
+        if type(self).failures and self.rows:
+            type(self).failures -= 1
+            raise ConnectionError("the database does not answer")
+        return super().pre_commit(number)
+
+
+@pytest.mark.parametrize("step", ["pre_commit", "commit"])
+async def test_rows_of_a_sink_that_cannot_commit_are_not_skipped(tmp_path: Path, step: str) -> None:
+    database = Database(fail_commits=2 if step == "commit" else 0)
+    FailsAtPrepare.failures = 2 if step == "pre_commit" else 0
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", SlowNumbers(400))
+    builder.set_bolt("keyed", Keyed(17)).shuffle_grouping("numbers")
+    builder.set_bolt("count", CountByKey(), 2).fields_grouping("keyed", "key")
+    builder.set_bolt("store", FailsAtPrepare(database), 2).shuffle_grouping("count")
+    began_s = asyncio.get_running_loop().time()
+    await finish(builder.create_topology(), tmp_path, state_on_error="skip", restart_backoff_s=(0,))
+    assert asyncio.get_running_loop().time() - began_s < 30, "snapshots were given up, each after its timeout"
+    assert not database.fail_commits
+    assert not FailsAtPrepare.failures
+    check_counting(database, 400)
