@@ -68,6 +68,6 @@ class Incarnation:
         """It ends."""
         self.alive = False
         self.loop.stop_for_good()
-        self.process.world.scheduler.dead.append(self.loop)
+        self.process.world.scheduler.dead.append(self)
         for callback in self.at_death:
             callback(crashed)

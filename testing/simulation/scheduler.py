@@ -18,7 +18,7 @@ from ..errors import DeadlockError, TimeLimitError
 from ..waiting import pending_tasks
 
 if TYPE_CHECKING:
-    from .loop import SimLoop
+    from .incarnation import Incarnation
     from .process import Process
     from .world import World
 
@@ -30,8 +30,8 @@ class Scheduler:
         self.steps = 0
         self.current: Process = world.driver
         """The process that runs now."""
-        self.dead: list[SimLoop] = []
-        """The loops of incarnations that have ended."""
+        self.dead: list[Incarnation] = []
+        """The incarnations that have ended."""
         self._world = world
         self._max_steps = max_steps
         self._choice = world.chance.stream("processes")
@@ -68,17 +68,22 @@ class Scheduler:
         schedule.now_s = next_s
 
     def shut_down(self) -> None:
-        """The world is over: the coroutines of dead processes end, unrecorded."""
+        """The world is over: the coroutines of dead processes end, unrecorded, and without an effect outside.
+
+        While one does, its process is the current one, which is dead: code outside asks it.
+        """
         logged = logging.root.manager.disable
         logging.disable()
         try:
-            for loop in self.dead:
-                asyncio._set_running_loop(loop)
+            for ended in self.dead:
+                self.current = ended.process
+                asyncio._set_running_loop(ended.loop)
                 try:
-                    loop.shut_down()
+                    ended.loop.shut_down()
                 finally:
                     asyncio._set_running_loop(None)
         finally:
+            self.current = self._world.driver
             logging.disable(logged)
         self.dead.clear()
 

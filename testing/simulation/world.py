@@ -129,7 +129,7 @@ class World:
         for process in self.processes.values():
             if process.alive:
                 process.current.alive = False
-                self.scheduler.dead.append(process.loop)
+                self.scheduler.dead.append(process.current)
         self.schedule.clear()
         self.trace.close()
         self.scheduler.shut_down()

@@ -66,6 +66,24 @@ def test_a_task_that_had_not_begun_at_the_end_still_runs_its_finally() -> None:
     assert notes == ["it has ended"]
 
 
+def test_what_a_dead_process_still_runs_at_the_end_has_no_effect() -> None:
+    """Code outside asks the current process: it was the test, which is alive."""
+    asked: list[tuple[str, bool]] = []
+
+    async def program(process: Any) -> None:
+        world = process.world
+        asyncio.get_running_loop().call_soon(lambda: asked.append((world.current.name, world.current.effect())))
+        process.crash()  # before that callback has run
+
+    async def test(world: World) -> None:
+        world.process("a", program).start()
+        await asyncio.sleep(1)
+        assert not asked
+
+    run(test, order="fifo")
+    assert asked == [("a", False)]
+
+
 def test_a_crash_runs_no_finally_and_a_restart_is_a_new_incarnation() -> None:
     notes: list[str] = []
 
