@@ -52,6 +52,9 @@ LOOK_S = 0.25
 STILL = 0.4
 """So many of the calm seeds have no faults."""
 
+MOST_STEPS = 200_000
+"""It takes 5,000; 50,000 if a join finds at once all that came while its process was frozen: row with row."""
+
 KNOWN_S = 10.0
 """So long after the faults, what a death has left is known."""
 
@@ -74,11 +77,11 @@ def run(
     only: Collection[int] | None = None,
     faults_s: float = FAULTS_S,
     last: int = 0,
-    max_steps: int | None = None,
+    max_steps: int = MOST_STEPS,
     **options: Any,
 ) -> WindowsResult:
     """One seed; problems are returned, not raised. `last`: how many events of the trace are in the result."""
-    loop = world_loop(seed, max_steps=max_steps or int(20_000 + 2_000 * faults_s), **options)  # it takes 5,000
+    loop = world_loop(seed, max_steps=max_steps, **options)
     world = loop.world
     work = WindowsWorkload(world, faults, only, faults_s)
     keeper = type("KeptHere", (WatchedTracker,), {"ledger": work.ledger})
