@@ -1,7 +1,8 @@
 """Transfers between accounts, exactly once.
 
     transfers ×2 (rate) ─shuffle─► legs ×2 ─fields(account)─► balances ×3 (state) ─┬─► database: SQLite, write-ahead
-                                                                                   └─► files: JSON lines, one a snapshot
+                                                                                   ├─► files: JSON lines, one a snapshot
+                                                                                   └─► parquet: Parquet files
 
 Transfer number n moves an amount from one account to another, both of which follow from n. Each of its two legs changes
 the balance of one account, and is written, with the balance after it and how many legs the account has had.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from aiostorm import Spout, Topology, TopologyBuilder, bolt
+from aiostorm.spark import ParquetSinkBolt
 from aiostorm.state import FileSink, KeyedState, WriteAheadSink
 
 ACCOUNTS = 1000
@@ -86,4 +88,5 @@ def topology(folder: str, count: str, rate: str) -> Topology:
     database = WriteAheadSink(partial(connect, str(path / "bank.db")), "INSERT INTO legs VALUES (?, ?, ?, ?, ?)")
     builder.set_bolt("database", database).global_grouping("balances")
     builder.set_bolt("files", FileSink(path / "files"), 2).shuffle_grouping("balances")
+    builder.set_bolt("parquet", ParquetSinkBolt(str(path / "parquet")), 2).shuffle_grouping("balances")
     return builder.create_topology()

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.dataset
+
 from .topology import transfer
 
 Leg = tuple[int, int, int, int, int]
@@ -47,7 +49,9 @@ def main(folder: Path, count: int) -> dict[str, dict[str, int]]:
         database = check(connection.execute("SELECT * FROM legs"), count)
     lines = [json.loads(line) for path in (folder / "files").glob("[!.]*.jsonl") for line in path.open()]
     files = check([tuple(line.values()) for line in lines], count)  # type: ignore[misc] # five numbers
-    return {"database": database, "files": files}
+    table = pyarrow.dataset.dataset(folder / "parquet", format="parquet").to_table()
+    parquet = check(zip(*(column.to_pylist() for column in table.columns), strict=True), count)
+    return {"database": database, "files": files, "parquet": parquet}
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...tasks import CommitSnapshot
 from ..changes import Changes
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
@@ -128,8 +129,12 @@ class DistributedRuntime:
 
     def send(self, command: SnapshotCommand) -> None:
         """Send a command to the tasks of all workers whose tasks run."""
+        setup = self._builds.current.setup
+        progress = isinstance(command, CommitSnapshot) and setup is not None and command.number != setup.number
         for worker_handle in self._handles:
             worker_handle.send(command)
+            if progress:
+                worker_handle.lifecycle.progressed()
 
     async def rebuild(self, setup: SnapshotSetup) -> None:
         """End all tasks at once, and build them again. Its incarnation is greater than the one before (ValueError).

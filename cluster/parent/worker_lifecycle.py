@@ -7,6 +7,7 @@
 
 1. A worker that ends is started again: at once, then after 0.2, 1 and 5 s, then always after 5 s. Each end is logged,
    and the parent never gives up: the fifth end within 30 s makes the worker degraded, and so does a start that fails.
+   With exactly-once, what a worker has done for a committed snapshot is progress: after it, delays begin at 0 again.
 2. The worker is not degraded any more when it has run for `period_s` without an end.
 3. A running worker renews its lease by any sign of life. When the lease is over, the worker is frozen or unreachable:
    it is killed, and treated as after any end. While it starts (imports may be slow) the limit is `start_limit_s`. A
@@ -95,6 +96,32 @@ class Recovered:
 Decision = Spawn | Kill | Degraded | Recovered
 
 
+class _Ends:
+    """When the last processes of a worker ended, and how many of them since it made progress."""
+
+    def __init__(self, timings: LifecycleTimings) -> None:
+        self._timings = timings
+        self._times: deque[float] = deque(maxlen=timings.degraded_after)
+        self._in_vain = 0
+
+    @property
+    def well_s(self) -> float:
+        """When the worker has run long enough since its last end."""
+        return self._times[-1] + self._timings.period_s
+
+    def add(self, now_s: float) -> tuple[int, float]:
+        """A process has ended: how many did within the period, and how long to wait until the next is started."""
+        timings = self._timings
+        self._times.append(now_s)
+        self._in_vain += 1
+        recent = sum(end_s > now_s - timings.period_s for end_s in self._times)
+        return recent, timings.backoff_s[min(recent, self._in_vain, len(timings.backoff_s)) - 1]
+
+    def forgive(self) -> None:
+        """The next process to end is started again at once."""
+        self._in_vain = 0
+
+
 class WorkerLifecycle:
     """The states of one worker, over all its processes. Times are monotonic seconds."""
 
@@ -110,7 +137,7 @@ class WorkerLifecycle:
         """Is it a remote worker that has not joined yet?"""
         self._awaited = awaited
         self._timings = timings or LifecycleTimings()
-        self._ends: deque[float] = deque(maxlen=self._timings.degraded_after)
+        self._ends = _Ends(self._timings)
         self._stop_limit_s = self._timings.stop_limit_s
         self._due_s: float | None = None
         self._killed = False
@@ -121,7 +148,7 @@ class WorkerLifecycle:
         """When to call `tick` next; None: after the next event."""
         times = [self._due_s] if self._due_s is not None else []
         if self.degraded and self.phase is Phase.RUNNING:
-            times.append(self._ends[-1] + self._timings.period_s)
+            times.append(self._ends.well_s)
         return min(times, default=None)
 
     def begin(self, now_s: float) -> list[Decision]:
@@ -152,16 +179,20 @@ class WorkerLifecycle:
             self._due_s = now_s + self._timings.lease_s
         return []
 
+    def progressed(self) -> None:
+        """What its tasks have done is kept: it does not end again and again for the same reason."""
+        if self.phase is Phase.RUNNING and not self._killed:
+            self._ends.forgive()
+
     def exited(self, now_s: float, why: str) -> list[Decision]:
         """The process has ended, or could not be started."""
         if self.phase in (Phase.STOPPING, Phase.ENDED):
             self.phase, self._due_s = Phase.ENDED, None
             return []
         timings = self._timings
-        self._ends.append(now_s)
-        recent = sum(end_s > now_s - timings.period_s for end_s in self._ends)
+        recent, delay_s = self._ends.add(now_s)
         self.phase = Phase.BACKOFF
-        self._due_s = now_s + timings.backoff_s[min(recent, len(timings.backoff_s)) - 1]
+        self._due_s = now_s + delay_s
         decisions: list[Decision] = []
         if not self.degraded and (recent >= timings.degraded_after or self._too_slow):
             times = f"it ended {recent} times in {timings.period_s:g} s, the last time: "
@@ -183,7 +214,7 @@ class WorkerLifecycle:
         """Time has passed."""
         decisions: list[Decision] = []
         timings = self._timings
-        if self.degraded and self.phase is Phase.RUNNING and now_s >= self._ends[-1] + timings.period_s:
+        if self.degraded and self.phase is Phase.RUNNING and now_s >= self._ends.well_s:
             self.degraded = ""
             decisions.append(Recovered())
         if self._due_s is None or now_s < self._due_s:

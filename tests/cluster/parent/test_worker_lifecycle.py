@@ -50,6 +50,18 @@ def test_the_restart_delay_begins_anew_after_half_a_minute_without_a_failure() -
     assert crash(lifecycle, 40.0) == 0.0
 
 
+def test_after_progress_a_worker_is_restarted_at_once_again_and_its_ends_are_still_counted() -> None:
+    lifecycle = WorkerLifecycle()
+    lifecycle.begin(0.0)
+    for now_s in (1.0, 2.0, 3.0, 9.0):
+        lifecycle.ready(now_s)
+        lifecycle.progressed()
+        assert crash(lifecycle, now_s) == 0.0
+    lifecycle.progressed()  # it starts: what is committed now was done before
+    assert crash(lifecycle, 10.0) == 0.2
+    assert "5 times in 30 s" in lifecycle.degraded
+
+
 def test_degraded_ends_when_the_worker_has_run_for_half_a_minute() -> None:
     lifecycle = WorkerLifecycle()
     lifecycle.begin(0.0)

@@ -304,7 +304,7 @@ async def test_a_rollback_while_the_disk_fails_goes_on(tmp_path: Path, broken: s
 
 
 class FailsAtAbort(Store):
-    """Its `abort` fails once, and its rows are gone."""
+    """Its `abort` fails once, and its rows are lost."""
 
     left: ClassVar[int] = 0
 

@@ -71,6 +71,23 @@ def test_workers_may_end_or_freeze_at_any_time(seed: int) -> None:
     assert written() == expected(count)
 
 
+def test_a_worker_that_made_progress_is_restarted_at_once() -> None:
+    waits: list[float] = []
+
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        running = await submit(cluster, 400)
+        for starts in (2, 3, 4, 5):
+            await running.snapshot()
+            began_s = asyncio.get_running_loop().time()
+            world.processes["worker-2"].kill("is killed by the test")
+            await world.until(lambda starts=starts: backend.starts["worker-2"] == starts, 30, "another worker-2")  # type: ignore[misc]
+            waits.append(asyncio.get_running_loop().time() - began_s)
+        await running.kill(0)
+
+    with_workers(story, workers=3)
+    assert max(waits) <= waits[0] + 0.01, waits
+
+
 def test_a_worker_that_is_asked_to_end_loses_nothing() -> None:
     async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
         running = await submit(cluster, 4000)
