@@ -6,7 +6,7 @@ clock.py            the current time             store.py            the interfa
 rng.py              random numbers               directory_store.py  a store in a directory
 loops.py            uvloop or asyncio            files.py            whole files, durable folders
 stall.py            detects a blocked loop       threaded_store.py   a store with blocking operations
-forking.py          ends forked children
+forking.py          ends forked children         garbage.py          the garbage collector and large objects
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 setting_order.py    which setting must not exceed which
@@ -20,6 +20,7 @@ from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
 from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
+from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
 from .rng import Rng, SystemRng
@@ -68,6 +69,7 @@ __all__ = [
     "ThreadedStore",
     "WarmPool",
     "add_system",
+    "age_objects",
     "check_blob_name",
     "check_size",
     "check_stdin",

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ..runtime import age_objects
 from .chunks import ATOMS, FIRST_ROWS, REMOVED, PackedChunk, RowPacker, next_rows
 from .errors import UnsavableError
 
@@ -50,6 +51,8 @@ class Capture:
         self._touched = state.take_touched()
         self._keys = list(state if self.full else self._touched)
         self._values = self._copied()
+        if len(self._keys) > COPIED_KEYS:
+            age_objects()  # a collection would follow each of the keys and values, and the event loop would wait
         self._kept: set[Any] = set()
         self._early: list[PackedChunk] = []
         self._failed: UnsavableError | None = None

@@ -1,0 +1,49 @@
+"""The garbage collector does not look at what was made old, and frozen objects stay frozen."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from aiostorm.runtime import age_objects
+
+
+@pytest.fixture(autouse=True)
+def _no_collection_meanwhile() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def is_young(found: object) -> bool:
+    return any(known is found for known in gc.get_objects(generation=0))
+
+
+def test_young_objects_become_old() -> None:
+    made = [object()]
+    assert is_young(made)
+    age_objects()
+    assert not is_young(made)
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_is_still_found() -> None:
+    cycle: list[object] = []
+    cycle.append(cycle)
+    age_objects()
+    del cycle
+    assert gc.collect(0) == 0
+    assert gc.collect() >= 1
+
+
+def test_frozen_objects_stay_frozen() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    made = [object()]
+    age_objects()
+    assert gc.get_freeze_count() >= frozen
+    assert is_young(made)
