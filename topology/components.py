@@ -66,8 +66,10 @@ class Component:
     component only, by Storm key or field name. `blocking`: user methods are `def` and run in the task's own thread, so
     that they may block. `watermarks`: the component emits watermarks for windows downstream
     (`collector.emit_watermark`). `state`: `KeyedState(key=…)` or `ValueState(…)`: `context.state` is restored after a
-    restart (with exactly-once). `on_driver`: it needs something that only the submitting program has (a Spark
-    session): if workers run elsewhere, on Spark's executors, its tasks run in that program. Otherwise it has no effect.
+    restart (with exactly-once). `keyed_output`: fields; for each key it reads and changes one value in another system,
+    so only one task may get the rows of a key. `on_driver`: it needs something that only the submitting program has (a
+    Spark session): if workers run elsewhere, on Spark's executors, its tasks run in that program. Otherwise it has no
+    effect.
     """
 
     outputs: ClassVar[Outputs] = None
@@ -75,6 +77,7 @@ class Component:
     blocking: ClassVar[bool] = False
     watermarks: ClassVar[bool] = False
     state: ClassVar[StateDeclaration | None] = None
+    keyed_output: tuple[str, ...] = ()
     on_driver: ClassVar[bool] = False
 
     @property

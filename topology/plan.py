@@ -22,6 +22,7 @@ from .errors import TopologyError
 from .feedback import Edge, edges_of, feedback_edges
 from .guarantees import guarantee_problems
 from .retention import retention_problems
+from .state_checks import keyed_output_problems
 from .time_flow import TimeFlow, time_flow
 from .tuples import ACKER_COMPONENT
 
@@ -58,10 +59,11 @@ class Plan:
 def make_plan(topology: Topology, config: Config) -> Plan:
     """Assign task ids to components and ackers, and find the order of the bolts.
 
-    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages, and for what
-    cannot run with its guarantee.
+    TopologyError for windows that keep tuples longer, or more of them, than `config` allows for messages, for what
+    cannot run with its guarantee, and for sinks that would have several writers of a key.
     """
     problems = retention_problems(topology, config) + guarantee_problems(topology, config)
+    problems += keyed_output_problems(topology.components, config)
     if problems:
         raise TopologyError(problems)
     cap = config.max_task_parallelism

@@ -51,7 +51,8 @@ class ComponentSpec:
     """One component: its template, number of tasks, inputs, outputs and own settings.
 
     `outputs` of a spout include the dead-letter stream. `template` is an instance, or a factory that makes one. `time`
-    is its role in event time; `on_driver` and `state`: see Component. `refused`: why it cannot run with a guarantee.
+    is its role in event time. `on_driver`, `state`, `keyed_output`: see Component. `refused`: why it cannot run with a
+    guarantee.
     """
 
     id: str
@@ -65,6 +66,7 @@ class ComponentSpec:
     on_driver: bool = False
     state: StateDeclaration | None = None
     refused: Mapping[Guarantee, tuple[str, ...]] = field(default_factory=dict["Guarantee", tuple[str, ...]])
+    keyed_output: tuple[str, ...] = ()
 
     def create(self) -> Component:
         """A new instance for one task: a deep copy of the instance, or one made by the factory.

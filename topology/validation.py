@@ -19,7 +19,7 @@ from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
 from .names import NAME, NAME_RULE
 from .snapshot_config import GUARANTEES
-from .state_checks import by_key_ranges, declared_state, state_problems
+from .state_checks import by_key_ranges, declared_state, keyed_output_problems, state_problems
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
@@ -115,13 +115,15 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
                 component is not None and component.on_driver,
                 state,
                 {} if component is None else {each: tuple(component.refused(each)) for each in GUARANTEES},
+                () if component is None else component.keyed_output,
             )
             instances[declaration.id] = component
     problems += _follow_inputs(specs, instances)
     for spec in specs.values():
         problems += [f"{spec.kind} {spec.id!r}: {problem}" for problem in _check_inputs(spec, specs, instances)]
     problems += _check_graph(specs)
-    return specs, problems
+    counted = {name: spec for name, spec in specs.items() if type(spec.parallelism) is int}
+    return specs, problems + keyed_output_problems(counted, config)
 
 
 def _check_id(declaration: Declaration, specs: Mapping[str, ComponentSpec]) -> list[str]:

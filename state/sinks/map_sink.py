@@ -22,9 +22,10 @@ class MapSink(Sink):
     """Keeps the values of an external store (Redis, a table, a dict in tests) right by the number of the snapshot.
 
     `store`: see BackingMap; one that connects must do so in its first call, since a sink is copied to its tasks. `key`:
-    the field or fields, by which the bolt's input is grouped. `value`: the field whose values are combined.
-    `combine(a, b)`: associative, such as `operator.add`, `max`. `mode`: see maps.py; with "opaque" a value takes twice
-    the space, and may be corrected by a repeated transaction. Methods run in the task's own thread.
+    the field or fields; with several tasks, the bolt's inputs must be grouped by them, or by some of them. `value`: the
+    field whose values are combined. `combine(a, b)`: associative, such as `operator.add`, `max`. `mode`: see maps.py;
+    with "opaque" a value takes twice the space, and may be corrected by a repeated transaction. Methods run in the
+    task's own thread.
     """
 
     blocking: ClassVar[bool] = True
@@ -42,7 +43,7 @@ class MapSink(Sink):
         if mode not in modes:
             raise ValueError(f"mode is 'transactional' or 'opaque', not {mode!r:.200}")
         self._map = modes[mode](store)
-        self._key = (key,) if isinstance(key, str) else tuple(key)
+        self._key = self.keyed_output = (key,) if isinstance(key, str) else tuple(key)
         self._value = value
         self._combine = combine
         self._updates: dict[tuple[Any, ...], Any] = {}

@@ -6,7 +6,7 @@
 1. A row replaces the row of its key. With `revision`, one with a smaller revision than that in the table changes
    nothing.
 2. Values that are `added` are summed up by corrections: a correction brings the difference, and not the whole.
-3. Rows of a key must come in their order: group them by the key, or use one task.
+3. Rows of a key must come in their order: group them by the key, or use one task. Anything else is refused.
 
 From: Flink's upsert tables; the ON CONFLICT clause of SQLite and PostgreSQL.
 """
@@ -53,6 +53,7 @@ class UpsertSink(WriteAheadSink):
             )
         super().__init__(connect, upsert(table, keys, replaced, summed, revision, placeholder), placeholder=placeholder)
         self._columns = columns
+        self.keyed_output = tuple(keys)
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Keep the row until the next snapshot."""
