@@ -49,10 +49,19 @@ def encode_batch(batch: RecordBatch) -> bytes:
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         data: bytes = sink.getvalue().to_pybytes()
-        _check_counts(batch, len(data))
+        _check_counts(_as_sent(batch, data), len(data))
     except (ValueError, pa.ArrowException) as error:
         raise UnfitError(f"this RecordBatch cannot be sent: {error}") from error
     return data
+
+
+def _as_sent(batch: RecordBatch, data: bytes) -> RecordBatch:
+    """The batch as the receiver counts it: the inner columns of a slice are whole, but only its rows are encoded."""
+    if not any(is_.is_nested(field.type) for field in batch.schema):
+        return batch
+    with pa.ipc.open_stream(data) as stream:  # its columns are views of the bytes
+        found: RecordBatch = stream.read_next_batch()
+    return found
 
 
 def decode_batch(data: bytes) -> RecordBatch:
@@ -112,14 +121,15 @@ def _is_compressed(message: bytes) -> bool:
     kind_at, header_at = _field(message, table, 1), _field(message, table, 2)
     if not kind_at or not header_at:
         raise ValueError("a message without a header")
+    kind = struct.unpack_from("<B", message, kind_at)[0]
     batch = _follow(message, header_at)
-    if message[kind_at] == _DICTIONARY_BATCH:
+    if kind == _DICTIONARY_BATCH:
         data_at = _field(message, batch, 1)
         if not data_at:
             raise ValueError("a dictionary without data")
         batch = _follow(message, data_at)
-    elif message[kind_at] != _RECORD_BATCH:
-        raise ValueError(f"a message of kind {message[kind_at]}")
+    elif kind != _RECORD_BATCH:
+        raise ValueError(f"a message of kind {kind}")
     return _field(message, batch, 3) != 0
 
 

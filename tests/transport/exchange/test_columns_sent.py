@@ -221,6 +221,14 @@ def test_columns_are_cut_by_rows() -> None:
     assert len(split_items(ORIGIN, rows(9))) == 1
 
 
+def test_columns_with_lists_are_cut_by_rows() -> None:
+    values = {"a": [[n, n + 1] for n in range(5_000)], "b": [{"x": [str(n)]} for n in range(5_000)]}
+    whole = ColumnRows(pa.record_batch(values), False)
+    pieces = split_items(ORIGIN, whole)
+    assert len(pieces) > 3
+    assert [row for piece, _ in pieces for row in piece] == whole.items
+
+
 def test_columns_with_a_third_more_than_a_piece_has_are_not_cut() -> None:
     whole = rows(5_000, "some words")
     size = len(pack_items(ORIGIN, whole).columns)
