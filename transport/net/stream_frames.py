@@ -108,7 +108,7 @@ class FrameBuffer:
         if needed > len(view) or (len(view) != usual and needed <= usual):
             self._view = self._new_view(needed)
             self._view[: self._filled] = view[at:filled]
-        elif at and self._filled:
+        elif at:
             view[: self._filled] = bytes(view[at:filled])
         self.space = self._view[self._filled :]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aiostorm.transport import MAX_FRAME_BYTES
 from aiostorm.transport.net.stream_frames import (
+    _USUAL_BYTES,  # pyright: ignore[reportPrivateUsage]
     HTTP_ANSWER,
     HTTP_REQUEST,
     PREFACE,
@@ -95,7 +96,7 @@ def test_nothing_is_allocated_for_a_length_that_is_too_large() -> None:
 def test_the_limit_may_be_raised_while_the_stream_is_read() -> None:
     buffer = FrameBuffer(100)
     assert put(buffer, PREFACE + framed(b"small")) == [b"small"]
-    buffer.max_frame_bytes = MAX_FRAME_BYTES
+    buffer.allow(MAX_FRAME_BYTES)
     large = bytes(MAX_FRAME_BYTES)
     assert put(buffer, framed(large, b"and small"), at_most=30_000) == [large, b"and small"]
     assert put(buffer, framed(*[b"y"] * 50_000)) == [b"y"] * 50_000
@@ -127,4 +128,95 @@ def test_the_bytes_are_those_of_the_page() -> None:
 
 def test_the_preface_may_arrive_in_pieces() -> None:
     for size in range(len(PREFACE) + 1):
-        assert not preface_problem(PREFACE[:size])
+        assert preface_problem(PREFACE[:size]) == ""
+
+
+# -- the buffer --------------------------------------------------------------------------------------------------------
+
+
+def opened(max_frame_bytes: int) -> FrameBuffer:
+    buffer = FrameBuffer(max_frame_bytes)
+    assert put(buffer, PREFACE) == []
+    assert buffer.opened
+    return buffer
+
+
+def test_its_usual_size_is_that_of_the_frames_that_are_accepted_or_of_those_of_links() -> None:
+    assert len(FrameBuffer(100).space) == len(PREFACE) + 4 + 100
+    assert len(FrameBuffer(MAX_FRAME_BYTES).space) == _USUAL_BYTES
+
+
+def test_there_is_space_behind_what_has_arrived() -> None:
+    buffer = FrameBuffer(100)
+    assert put(buffer, PREFACE[:3]) == []
+    assert not buffer.opened
+    assert len(buffer.space) == 114 - 3
+    assert put(buffer, PREFACE[3:]) == []
+    assert len(buffer.space) == 114, "the preface is not kept"
+    assert put(buffer, framed(b"one", b"two")[:-1]) == [b"one"]
+    assert len(buffer.space) == 114 - 6, "the frame that is complete is not kept"
+    assert put(buffer, b"o") == [b"two"]
+    assert len(buffer.space) == 114
+
+
+def test_frames_of_the_greatest_size_need_no_other_buffer() -> None:
+    buffer = opened(100)
+    memory = buffer.space.obj
+    for _ in range(3):
+        assert put(buffer, framed(b"x" * 100, b"y" * 100)[:150]) == [b"x" * 100]
+        assert put(buffer, framed(b"x" * 100, b"y" * 100)[150:]) == [b"y" * 100]
+    assert buffer.space.obj is memory
+
+
+def test_a_larger_frame_gets_a_buffer_of_its_size_once_and_after_it_the_usual_one_comes_back() -> None:
+    size = 2 * _USUAL_BYTES
+    buffer = opened(MAX_FRAME_BYTES)
+    begin = b"\1\2\3"
+    assert put(buffer, framed(b"before") + struct.pack("!I", size) + begin) == [b"before"]
+    assert len(buffer.space) == size - len(begin)
+    memory = buffer.space.obj
+    assert put(buffer, bytes(_USUAL_BYTES)) == []
+    assert buffer.space.obj is memory, "its bytes are not copied for each piece"
+    rest = bytes(size - len(begin) - _USUAL_BYTES)
+    assert len(buffer.space) == len(rest)
+    assert put(buffer, rest) == [begin + bytes(size - len(begin))]
+    assert len(buffer.space) == _USUAL_BYTES
+
+
+def test_a_frame_that_just_fits_needs_no_larger_buffer() -> None:
+    buffer = opened(MAX_FRAME_BYTES)
+    memory = buffer.space.obj
+    assert put(buffer, struct.pack("!I", _USUAL_BYTES - 4) + b"x") == []
+    assert buffer.space.obj is memory
+    assert put(buffer, bytes(_USUAL_BYTES - 5)) == [b"x" + bytes(_USUAL_BYTES - 5)]
+    assert put(buffer, struct.pack("!I", _USUAL_BYTES - 3)) == []
+    assert len(buffer.space) == _USUAL_BYTES - 3
+    assert buffer.space.obj is not memory
+
+
+def test_a_higher_limit_gives_a_larger_buffer_with_the_next_bytes_which_are_kept() -> None:
+    buffer = opened(100)
+    assert put(buffer, b"\0\0\0") == []
+    buffer.allow(5_000)
+    assert put(buffer, b"\5he") == []
+    assert len(buffer.space) == len(PREFACE) + 4 + 5_000 - 6
+    assert put(buffer, b"llo") == [b"hello"]
+
+
+@pytest.mark.parametrize("wrong", [b"what is this?", PREFACE + b"\xff\xff\xff\xff"])
+def test_after_a_problem_there_is_space_and_nothing_is_read(wrong: bytes) -> None:
+    buffer = FrameBuffer(100)
+    assert put(buffer, wrong) == []
+    problem = buffer.problem
+    assert problem
+    for _ in range(50):
+        assert put(buffer, PREFACE + framed(b"frame")) == []
+    assert len(buffer.space) == 114
+    assert buffer.problem == problem
+
+
+def test_a_frame_may_have_as_many_bytes_as_the_limit_and_no_more() -> None:
+    assert put(opened(100), framed(b"x" * 100)) == [b"x" * 100]
+    buffer = opened(100)
+    assert put(buffer, framed(b"x" * 100, b"y" * 101, b"z")) == [b"x" * 100]
+    assert buffer.problem == "it announces a frame of 101 bytes: at most 100 are accepted"
