@@ -61,8 +61,8 @@ class Aligner:
         self.number: int | None = None
         """The number of which some barriers have arrived, and others have not."""
         self._past = 0  # numbers up to this one are aligned or aborted
-        self._arrived: dict[int, int] = {}  # source → the rows before its barrier
-        self._missing: set[int] = set()
+        self._arrived: dict[int, int] = {}  # source → the rows before its last barrier
+        self._missing: set[int] = set()  # the sources whose barrier of `number` has not arrived
 
     def barrier(self, source: int, number: int, rows: int) -> Aligned | Lost | None:
         """A barrier arrived from a source, which has sent so many rows to this task before it."""
@@ -83,26 +83,22 @@ class Aligner:
     def abort(self, number: int) -> None:
         """The snapshot was given up: barriers of this number and of smaller ones are ignored."""
         if self.number is not None and self.number <= number:
-            self._end(self.number)
+            self.number = None
         self._past = max(self._past, number)
 
     def _begin(self, number: int) -> None:
         self.number = number
-        self._arrived = {}
         self._missing = set(self.received)
 
     def _end(self, number: int) -> None:
         self._past = number
         self.number = None
-        self._arrived = {}
-        self._missing = set()
 
     def _complete(self, number: int) -> Aligned | Lost | None:
         if self._missing:
             return None
-        arrived, received = self._arrived, self.received
         self._end(number)
-        for source, rows in arrived.items():
-            if received[source] != rows:
-                return Lost(number, source, rows, received[source])
+        for source, received in self.received.items():
+            if received != self._arrived[source]:
+                return Lost(number, source, self._arrived[source], received)
         return Aligned(number)

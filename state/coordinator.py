@@ -297,8 +297,8 @@ class Coordinator:
 
     def on_written(self, number: int, now_s: float) -> list[Action]:
         """The manifest is durable: the snapshot counts."""
-        current = self._current
-        if self.phase is not Phase.WRITING or current is None or current.number != number:
+        current = self._in_progress(number, Phase.WRITING)
+        if current is None:
             return []
         self.durable = number
         self._failures = self._store_failures = 0
@@ -311,8 +311,8 @@ class Coordinator:
 
         If that is not certain, the tasks are rolled back: see `on_restored`.
         """
-        current = self._current
-        if self.phase is not Phase.WRITING or current is None or current.number != number:
+        current = self._in_progress(number, Phase.WRITING)
+        if current is None:
             return []
         if not certain:
             return self._roll_back(current.rollback or reason, unknown=True)
@@ -361,10 +361,11 @@ class Coordinator:
 
     def _reported(self, number: int, incarnation: int, phase: Phase) -> _Snapshot | None:
         """The snapshot that a task's message is about, if it is the current one."""
-        current = self._current
-        if self.phase is not phase or incarnation != self.incarnation or current is None or current.number != number:
-            return None
-        return current
+        return self._in_progress(number, phase) if incarnation == self.incarnation else None
+
+    def _in_progress(self, number: int, phase: Phase) -> _Snapshot | None:
+        """The snapshot in progress, if it has this number and is in this phase."""
+        return self._current if self.phase is phase and self.number == number else None
 
     def _trigger(self, now_s: float) -> list[Action]:
         self._highest += 1

@@ -178,6 +178,19 @@ def test_a_repeated_barrier_is_ignored() -> None:
     assert made.barrier(2, 1, 0) is None
 
 
+def test_a_number_that_is_over_does_not_begin_again() -> None:
+    made = aligner(1)
+    assert made.barrier(1, 1, 0) == Aligned(1)
+    assert made.number is None
+    assert made.barrier(1, 1, 0) is None, "a repeated barrier of the only source"
+    made = aligner(1, 2, 3)
+    assert made.barrier(1, 1, 0) is None
+    assert made.barrier(2, 1, 5) == Lost(1, source=2, sent=5, received=0)
+    assert made.number is None
+    assert made.barrier(3, 1, 0) is None
+    assert made.number is None, "nothing waits for the barriers of a number that was reported"
+
+
 def test_a_row_of_a_task_that_is_no_source_is_an_error() -> None:
     made = aligner(1)
     with pytest.raises(KeyError):

@@ -288,3 +288,115 @@ def test_if_an_older_snapshot_was_restored_numbers_go_on_above_the_newest() -> N
     assert made.on_restored(2, 1, 4.0) == [Commit(1, 2, TASKS)], "2 is damaged"
     assert made.durable == 1
     assert made.on_committed(1, 2, TASKS, 9.0) == [Trigger(3, 2)]
+
+
+# -- what is not asked for ---------------------------------------------------------------------------------------------
+
+
+def test_answers_of_the_store_count_only_while_the_manifest_is_written() -> None:
+    made = started()
+    assert made.on_written(1, 0.0) == []
+    assert made.on_write_failed(1, "x", 0.0, certain=False) == [], "nothing is in progress"
+    made.on_time(1.0)
+    assert made.on_written(1, 1.0) == []
+    assert made.on_write_failed(1, "x", 1.0, certain=True) == [], "tasks save their state"
+    save(made, 1.1)
+    assert made.on_written(2, 1.1) == []
+    assert made.on_write_failed(2, "x", 1.1, certain=True) == [], "another number"
+    made.on_written(1, 1.2)
+    assert made.on_written(1, 1.2) == []
+    assert made.on_write_failed(1, "x", 1.2, certain=True) == [], "tasks commit"
+    assert made.phase is Phase.COMMITTING
+    assert made.durable == 1
+    made.on_worker_lost("worker")
+    assert made.on_written(1, 1.3) == []
+    assert made.on_write_failed(1, "x", 1.3, certain=True) == [], "tasks are built"
+    assert made.phase is Phase.RESTORING
+
+
+def test_messages_of_tasks_count_only_in_their_phase_and_for_the_snapshot_in_progress() -> None:
+    made = started()
+    assert made.number is None
+    assert made.on_done(Done(1, 1, 1), 0.5) == []
+    assert made.on_failed(Failed(1, 1, 1, "x", lost=True), 0.5) == []
+    assert made.on_committed(1, 1, TASKS, 0.5) == []
+    made.on_time(1.0)
+    assert made.number == 1
+    assert made.on_failed(Failed(2, 1, 1, "x", lost=True), 1.0) == [], "another number"
+    assert made.on_failed(Failed(1, 1, 2, "x", lost=True), 1.0) == [], "another incarnation"
+    assert made.on_committed(1, 1, TASKS, 1.0) == [], "it is not durable yet"
+    save(made, 1.1)
+    assert made.on_failed(Failed(1, 1, 1, "x", lost=True), 1.1) == [], "it has saved its state before"
+    made.on_written(1, 1.2)
+    assert made.on_done(Done(1, 1, 1), 1.2) == []
+    assert made.on_failed(Failed(1, 1, 1, "x", lost=True), 1.2) == []
+    assert made.on_committed(2, 1, TASKS, 1.2) == []
+    assert made.on_committed(1, 2, TASKS, 1.2) == []
+    assert made.on_committed(1, 1, [99], 1.2) == [], "a task that commits nothing"
+    assert made.phase is Phase.COMMITTING
+    assert made.on_committed(1, 1, TASKS, 1.3) == []
+    assert made.phase is Phase.IDLE
+
+
+def test_a_drain_is_refused_without_a_word_before_the_tasks_are_built_and_for_older_tasks() -> None:
+    made = Coordinator(TASKS, SETTINGS)
+    assert made.on_drained(1, 0.0) == []
+    made.on_restored(1, None, 0.0)
+    assert made.on_drained(0, 0.0) == []
+    assert made.next_s == 1.0, "no final snapshot is wanted"
+    assert made.on_drained(1, 0.1) == [Trigger(1, 1)]
+
+
+def test_at_most_ten_late_tasks_are_named() -> None:
+    made = Coordinator(range(1, 13), SETTINGS)
+    made.on_restored(1, None, 0.0)
+    made.on_time(1.0)
+    made.on_done(Done(1, 1, 1), 2.0)
+    abort, _ = made.on_time(61.0)
+    assert abort == Abort(1, "after 60 s tasks have not saved their state: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")
+
+
+def test_a_store_that_fails_for_days_is_asked_once_a_timeout() -> None:
+    made = started()
+    now_s = 1.0
+    for _ in range(2_000):
+        number = taken(made, now_s)
+        made.on_write_failed(number, "disk full", now_s, certain=True)
+        assert made.next_s is not None
+        assert made.next_s <= now_s + 60.0
+        now_s = made.next_s
+    assert now_s > 1_900 * 60.0
+
+
+def test_a_task_whose_store_fails_counts_as_the_store() -> None:
+    made = started()
+    for number in (1, 2, 3, 4):
+        assert made.next_s is not None
+        now_s = made.next_s
+        assert made.on_time(now_s) == [Trigger(number, 1)]
+        failed = Failed(number, 2, 1, "disk full", stored=True)
+        assert made.on_failed(failed, now_s) == [Abort(number, "disk full")], "no rollback"
+        assert made.next_s == now_s + 2.0 ** (number - 1)
+
+
+def test_a_savepoint_is_one_snapshot_and_a_request_for_now_is_none() -> None:
+    made = started()
+    assert made.on_request("now", 0.1, savepoint=False) == [Trigger(1, 1)]
+    for wanted in (False, True, False):
+        done = [Done(made.number or 0, task, 1) for task in TASKS]
+        assert made.on_done(done[0], 0.2) == []
+        (write,) = made.on_done(done[1], 0.2)
+        assert isinstance(write, WriteManifest)
+        assert write.savepoint is wanted
+        made.on_written(write.number, 0.2)
+        if write.number == 1:
+            made.on_request("keep", 0.2)
+        elif write.number == 2:
+            made.on_request("now", 0.2, savepoint=False)
+        made.on_committed(write.number, 1, TASKS, 0.2)
+
+
+def test_a_report_says_nothing_that_a_task_did_not_say() -> None:
+    assert Done(1, 2, 3) == Done(1, 2, 3, (), 0.0, {})
+    assert Failed(1, 2, 3, "x") == Failed(1, 2, 3, "x", lost=False, final=False, stored=False)
+    assert SnapshotSettings() == SnapshotSettings(1.0, 60.0, 3)

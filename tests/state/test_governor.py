@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.state import BlobChain, BlobRef, Governor
-from aiostorm.state.governor import MAX_DELTAS
+from aiostorm.state.governor import DELTA_KEY_S, FULL_KEY_S
 
 
 def test_the_interval_is_kept_while_snapshots_are_cheap() -> None:
@@ -28,6 +28,16 @@ def test_snapshots_never_take_more_than_their_share(costs: list[float], share: f
         now_s = governor.due_s(now_s)
         governor.finished(now_s, cost_s)
     assert sum(costs) <= share * governor.due_s(now_s) * (1 + 1e-9)
+
+
+def test_the_least_interval_and_the_whole_loop_are_allowed() -> None:
+    governor = Governor(0.0, 1.0)
+    governor.finished(5.0, 2.0)
+    assert governor.due_s(5.0) == 7.0
+    assert governor.slowed
+    governor.finished(7.0, 0.0)
+    assert governor.due_s(7.0) == 7.0
+    assert not governor.slowed
 
 
 @pytest.mark.parametrize(("interval_s", "share"), [(-1.0, 0.1), (1.0, 0.0), (1.0, 1.5)])
@@ -60,16 +70,39 @@ def test_a_measurement_moves_the_limit() -> None:
     assert chain.next_is_full(501, 1000)
 
 
+def limit_of(chain: BlobChain) -> int:
+    """The greatest number of touched keys, of a million, with which a delta pays."""
+    return max(touched for touched in range(0, 1_000_001, 1_000) if chain.delta_pays(touched, 1_000_000))
+
+
+def test_a_new_measurement_counts_half() -> None:
+    chain = BlobChain()
+    assert limit_of(chain) == 80_000
+    chain.measured(1_000, 1_000 * 3 * FULL_KEY_S, full=True)
+    assert limit_of(chain) == 160_000, "twice the seconds a key: between the old ones and the new ones"
+    chain.measured(1_000, 1_000 * 7 * DELTA_KEY_S, full=False)
+    assert limit_of(chain) == 40_000
+
+
+def test_500_keys_are_measured_and_fewer_or_no_time_are_not() -> None:
+    chain = BlobChain()
+    chain.measured(499, 1.0, full=True)
+    chain.measured(5_000, 0.0, full=True)
+    assert limit_of(chain) == 80_000
+    chain.measured(500, 500 * 3 * FULL_KEY_S, full=True)
+    assert limit_of(chain) == 160_000
+
+
 def test_a_snapshot_is_full_after_20_deltas() -> None:
     chain = BlobChain()
     chain.committed(blobs(1, 10_000), full=True)
-    for number in range(MAX_DELTAS):
+    for number in range(20):
         assert not chain.next_is_full(1, 1000)
         chain.committed((), full=False)  # nothing changed: no delta
         assert not chain.next_is_full(1, 1000)
         chain.committed(blobs(2 + number, 10), full=False)
     assert chain.next_is_full(1, 1000)
-    assert len(chain.blobs) == 1 + MAX_DELTAS
+    assert len(chain.blobs) == 21
     chain.committed(blobs(50, 10_000), full=True)
     assert chain.blobs == blobs(50, 10_000)
     assert not chain.next_is_full(1, 1000)

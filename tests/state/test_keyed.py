@@ -34,6 +34,19 @@ def test_a_key_of_one_field_is_its_value_and_of_several_a_tuple() -> None:
         KeyedState(key=("user", "day")).row_of("a")
 
 
+@pytest.mark.parametrize("key", ["ab", ["a", "b"], ("a",), ("a", "b", "c"), (), None])
+def test_a_key_of_two_fields_is_a_tuple_of_two_values(key: Any) -> None:
+    with pytest.raises(StateError, match="a tuple of 2 values"):
+        KeyedState(key=("user", "day")).row_of(key)
+
+
+def test_versions_begin_at_1_and_are_kept() -> None:
+    assert (KeyedState("a").version, ValueState().version) == (1, 1)
+    assert (KeyedState("a", version=3).version, ValueState(version=4).version) == (3, 4)
+    assert (KeyedState(("a", "b")).key_fields, ValueState().key_fields) == (("a", "b"), ())
+    assert ValueState().initial() is None
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -111,6 +124,19 @@ def test_the_watcher_keeps_values_before_they_change() -> None:
     assert kept.keys == ["a", "b", "c", "d", "all"]
 
 
+def test_all_may_be_expected_to_change_without_a_watcher_that_keeps_them() -> None:
+    state: State[str, int] = State({"a": 1})
+    assert not state.everything
+    state.watcher = kept = Kept()
+    state.expect_all()
+    assert state.everything
+    assert kept.keys == []
+    state.take_touched()
+    assert not state.everything
+    state.give_back(set(), False)
+    assert not state.everything
+
+
 # -- verify ------------------------------------------------------------------------------------------------------------
 
 
@@ -139,3 +165,11 @@ def test_equal_sets_are_equal_in_any_order() -> None:
     one, other = {0, 8}, {8, 0}
     assert list(one) != list(other), "else this tests nothing"
     State({"x": one}).verify({"x": other})
+
+
+def test_arrays_are_compared_by_their_values() -> None:
+    np = pytest.importorskip("numpy")
+    State({"x": np.array([1.0, math.nan])}).verify({"x": np.array([1.0, math.nan])})
+    for other in (np.array([1, 2]), np.array([1.0, 3.0]), np.array([[1.0, 2.0]])):
+        with pytest.raises(UnmarkedError):
+            State({"x": np.array([1.0, 2.0])}).verify({"x": other})

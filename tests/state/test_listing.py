@@ -10,6 +10,7 @@ from aiostorm.state import (
     Capture,
     Keeper,
     ListedComponent,
+    ListedSnapshot,
     Manifest,
     State,
     TaskBlobs,
@@ -90,10 +91,18 @@ async def test_a_manifest_that_cannot_be_read_is_listed_with_the_reason() -> Non
     store = await saved()
     store.blobs["m-3"] = b"half"
     store.blobs["m-4"] = pack_framed("aiostorm-manifest", 9, {})
-    problems = {each.number: each.problem for each in await list_snapshots(store)}
+    found = await list_snapshots(store)
+    problems = {each.number: each.problem for each in found}
     assert not problems[1]
+    assert found[2] == ListedSnapshot(3, "", 0.0, False, (), problems[3]), "only its number is known"
+    assert found[2].size_bytes == 0
     assert problems[3].startswith("m-3: its checksum is wrong")
     assert "use a newer one" in problems[4]
+
+
+async def test_the_oldest_is_the_first_by_its_number() -> None:
+    found = await list_snapshots(ReadOnly(dict.fromkeys(("m-10", "m-9", "m-100", "m-1x", "m-2", "m-"), b"?")))
+    assert [each.number for each in found] == [2, 9, 10, 100]
 
 
 async def test_what_is_removed_meanwhile_is_left_out() -> None:

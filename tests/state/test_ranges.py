@@ -76,3 +76,12 @@ def test_only_the_declared_state_is_restored() -> None:
     check_restorable(plan, ValueState(), 2)
     with pytest.raises(ForeignError, match="cannot be restored with 3 tasks instead of 2"):
         check_restorable(plan, ValueState(), 3)
+
+
+def test_a_component_that_has_lost_or_got_its_state_is_not_restored() -> None:
+    with pytest.raises(ForeignError, match="version 1 of its state, and none is declared"):
+        check_restorable(ComponentPlan("total", (1, 2), version=1), None, 2)
+    with pytest.raises(ForeignError, match="version 1 of its state, and none is declared"):
+        check_restorable(ComponentPlan("count", (1, 2), 256, ("word",), 1), None, 2)
+    with pytest.raises(ForeignError, match="version none of its state, and 1 is declared"):
+        check_restorable(ComponentPlan("split", (1, 2)), KeyedState("word"), 2)

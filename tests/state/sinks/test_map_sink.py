@@ -138,9 +138,22 @@ def test_a_lower_transaction_than_the_stored_one_is_an_error(kind: type[Transact
     assert store.values == before, "nothing was written"
 
 
-def test_a_value_of_another_mode_is_an_error() -> None:
-    store = Memory(values={A: [1, 5]})
-    made = OpaqueMap(store)
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (OpaqueMap, [1, 5]),
+        (OpaqueMap, ["1", 4, 5]),
+        (OpaqueMap, [None, 4, 5]),
+        (TransactionalMap, [1, 4, 5]),
+        (TransactionalMap, [1.0, 5]),
+        (TransactionalMap, [True, 5]),
+        (TransactionalMap, []),
+    ],
+)
+def test_a_value_of_another_mode_or_another_writer_is_an_error(kind: type[TransactionalMap], stored: list[Any]) -> None:
+    store = Memory(values={A: stored})
+    made = kind(store)
     made.begin(2)
-    with pytest.raises(SinkError, match="was not written in this mode"):
+    with pytest.raises(SinkError, match=r"key \('a',\): the stored value was not written in this mode"):
         made.multi_update({A: add(1)})
+    assert store.values == {A: stored}
