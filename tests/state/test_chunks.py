@@ -184,10 +184,10 @@ def made(
     removed: tuple[int, bytes] = (PLAIN, b""),
     *,
     rows: int,
-    gone: int = 0,
+    n_removed: int = 0,
 ) -> bytes:
     parts = [part for form, data in (keys, values, removed) for part in (form, len(data))]
-    return HEAD.pack(0, rows, gone, *parts) + keys[1] + values[1] + removed[1]
+    return HEAD.pack(0, rows, n_removed, *parts) + keys[1] + values[1] + removed[1]
 
 
 KEYS = (PLAIN, column(["a", "b"]))
@@ -199,7 +199,7 @@ def rows_of(*columns: bytes) -> bytes:
 
 
 def test_chunks_follow_one_another() -> None:
-    first, second = made(KEYS, VALUES, rows=2), made((PLAIN, b""), (PLAIN, b""), KEYS, rows=0, gone=2)
+    first, second = made(KEYS, VALUES, rows=2), made((PLAIN, b""), (PLAIN, b""), KEYS, rows=0, n_removed=2)
     assert list(unpack_chunks(first + second, "x")) == [only(first), only(second)]
     assert list(only(made(KEYS, (TUPLES, rows_of(column([1, 2]), column([3, 4]))), rows=2)).values) == [(1, 3), (2, 4)]
 

@@ -191,6 +191,39 @@ def test_a_value_that_changes_in_place_is_packed_before() -> None:
     assert state.take_touched() == {"b", "new"}
 
 
+def test_a_value_that_cannot_change_in_place_is_packed_once_with_the_others() -> None:
+    state: State[str, int] = State({"a": 1, "b": 2})
+    capture = Capture(state, "count", 1, full=True)
+    state.put("a", 10)
+    state.put("new", 3)
+    (chunk,) = packed(capture)
+    assert chunk.rows == 2
+    assert restored([chunk]) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("copied_keys", [0, 10_000])
+def test_a_delta_keeps_only_keys_of_its_own(copied_keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COPIED_KEYS", copied_keys)
+    state: State[str, list[int]] = State({"a": [1], "b": [2], "c": [3]})
+    state.mark("a")
+    state["a"].append(1)
+    capture = Capture(state, "count", 1, full=False)
+    change(state, "append", ["a", "b"])
+    chunks = packed(capture)
+    assert [chunk.rows for chunk in chunks] == [1]
+    assert restored(chunks) == {"a": [1, 1]}
+
+
+def test_when_all_keys_may_change_they_are_packed_and_the_capture_watches_no_longer() -> None:
+    state: State[str, list[int]] = State({"a": [1], "b": [2]})
+    capture = Capture(state, "count", 1, full=True)
+    state.mark_all()
+    assert state.watcher is None
+    state.clear()
+    state["c"] = [3]
+    assert restored(packed(capture)) == {"a": [1], "b": [2]}
+
+
 def test_only_one_capture_is_packed_at_a_time() -> None:
     state: State[str, list[int]] = State({"a": []})
     Capture(state, "count", 1, full=True)
@@ -286,6 +319,7 @@ def test_a_value_that_cannot_be_packed_fails_the_snapshot_and_not_the_batch() ->
     state: State[str, Any] = State({"a": [1], "bad": [object()]})
     capture = Capture(state, "count", 1, full=True)
     state.touch_keys({"bad"})
+    assert state.watcher is None, "nothing more is packed for it"
     state["bad"].clear()
     with pytest.raises(UnsavableError):
         packed(capture)

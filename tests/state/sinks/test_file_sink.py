@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aiostorm.state import FileSink, Sink, SinkError
+from aiostorm.state.sinks import file_sink
 from aiostorm.state.sinks.file_sink import Folder, LocalFolder
 from aiostorm.topology import Tuple
 
@@ -183,3 +184,14 @@ def test_another_format(tmp_path: Path) -> None:
 def test_a_sink_that_is_not_prepared_says_so(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match=r"prepare\(\) must call super\(\)\.prepare\(context\)"):
         FileSink(tmp_path).restored(None)
+
+
+def test_a_file_and_its_name_are_durable_when_write_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[dict[str, bytes]] = []
+    monkeypatch.setattr(file_sink, "sync_folder", lambda path: synced.append(on_disk(Path(path))))
+    folder = LocalFolder(tmp_path)
+    folder.write("a", [b"1", b"2"])
+    assert synced == [{"a": b"12"}]
+    folder.rename("a", "b")
+    folder.sync()
+    assert synced[1:] == [{"b": b"12"}]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aiostorm.state import Sink, SinkError, WriteAheadSink
+from aiostorm.state.sinks import write_ahead
 
 from .sink_runs import ROWS, Kill, Killed, all_kills, context, row, run, sent
 
@@ -193,3 +194,81 @@ def test_without_a_statement_apply_must_be_defined(path: Path) -> None:
 
 def test_without_rows_there_is_nothing_to_commit(path: Path) -> None:
     assert prepared(path).pre_commit(1) is None
+
+
+def test_many_rows_are_saved_and_written_in_parts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_ahead, "PART_ROWS", 3)
+    sizes: list[int] = []
+
+    class Counting(WriteAheadSink):
+        def apply(self, rows: Sequence[Sequence[Any]], task: int, number: int) -> None:
+            sizes.append(len(rows))
+            super().apply(rows, task, number)
+
+    sink = Counting(lambda: connect(path), INSERT)
+    sink.prepare(context())
+    rows = [(f"key{n}", n) for n in range(8)]
+    failed = handle_of(sink, 1, *rows[:4])
+    assert [[tuple(values) for values in part] for part in failed[1:]] == [rows[:3], rows[3:4]]
+    for values in rows[4:]:
+        sink.execute(row(*values), None)  # type: ignore[arg-type]
+    sink.abort(failed)
+    sink.commit(sent(sink.pre_commit(2)))
+    assert sizes == [3, 1, 3, 1]
+    assert content(path) == rows
+    assert sink.pre_commit(3) is None
+    sink.commit(handle_of(sink, 4, *rows[:3]))
+    assert sizes[4:] == [3], "a whole part, and nothing after it"
+    sink.cleanup()
+
+
+class Recorded(sqlite3.Connection):
+    """A connection that lists its transactions."""
+
+    ends: list[str]
+
+    def commit(self) -> None:
+        self.ends.append(f"commit of {self.in_transaction}")
+        super().commit()
+
+    def rollback(self) -> None:
+        self.ends.append("rollback")
+        super().rollback()
+
+    def close(self) -> None:
+        self.ends.append("close")
+        super().close()
+
+
+def test_each_transaction_ends_and_the_connection_is_closed_with_the_task(path: Path) -> None:
+    ends: list[str] = []
+
+    def connecting() -> Any:
+        connection = connect(path, factory=Recorded)
+        connection.ends = ends  # type: ignore[attr-defined]
+        return connection
+
+    sink = prepared(path, connecting)
+    handle = handle_of(sink, 1, ("a", 1))
+    sink.commit(handle)
+    assert ends == ["commit of False", "commit of True"], "the table is made in a transaction of its own"
+    sink.commit(handle)
+    assert ends[2:] == ["rollback"], "no lock is kept by a commit that writes nothing"
+    sink.cleanup()
+    assert ends[3:] == ["close"]
+    sink.cleanup()
+    assert len(ends) == 4
+    sink.commit(handle_of(sink, 2, ("b", 2)))
+    assert content(path) == [("a", 1), ("b", 2)], "another connection"
+    sink.cleanup()
+
+
+def test_a_handle_of_an_older_snapshot_takes_its_rows_before_the_newer_ones(path: Path) -> None:
+    sink = prepared(path)
+    first, second = handle_of(sink, 1, ("a", 1)), handle_of(sink, 2, ("a", 2))
+    sink.abort(second)
+    sink.abort(first)
+    sink.execute(row("a", 3), None)  # type: ignore[arg-type]
+    (task, number), *parts = sent(sink.pre_commit(3))
+    assert (task, number) == (5, 3)
+    assert [tuple(values) for part in parts for values in part] == [("a", 1), ("a", 2), ("a", 3)]
