@@ -110,8 +110,7 @@ class WriteAheadSink(Sink):
     def _write(self, parts: Sequence[Sequence[Sequence[Any]]], task: int, number: int) -> None:
         if self.connection is None:
             self.connection = self._connect()
-            self.connection.cursor().execute(_CREATE)
-            self.connection.commit()
+            self._create_table()
         cursor = self.connection.cursor()
         cursor.execute(self._sql(_SELECT), (self._topology, task))
         found = cursor.fetchone()
@@ -128,6 +127,14 @@ class WriteAheadSink(Sink):
         self._check_transaction()
         for rows in parts:
             self.apply(rows, task, number)
+        self.connection.commit()
+
+    def _create_table(self) -> None:
+        try:
+            self.connection.cursor().execute(_CREATE)
+        except Exception:  # the module's own; PostgreSQL: two tasks create it at once, and one of them fails
+            self.connection.rollback()
+            self.connection.cursor().execute(_CREATE)
         self.connection.commit()
 
     def _check_transaction(self) -> None:
