@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .clock import Clock, LoopClock, is_virtual
-from .directory_store import DirectoryStore
 from .errors import AiostormError, SpawnError, StoreError
 from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
@@ -27,9 +26,9 @@ from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, is_ours, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
-from .threaded_store import BlobFiles, ThreadedStore, check_size
 
 if TYPE_CHECKING:
+    from .directory_store import DirectoryStore
     from .processes import (
         MAX_STDIN_BYTES,
         Child,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         check_stdin,
         die_with_parent,
     )
+    from .threaded_store import BlobFiles, ThreadedStore, check_size
 
 __all__ = [
     "LIVENESS",
@@ -86,8 +86,16 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "directory_store": "DirectoryStore",
+    "processes": "MAX_STDIN_BYTES Child ChildLine PythonSpawner Spawner WarmPool check_stdin die_with_parent",
+    "threaded_store": "BlobFiles ThreadedStore check_size",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Names of child processes, imported when they are first used: most programs start none."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".processes", __name__), name)
+    """Child processes and stores, imported when they are first used: most programs have none."""
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
