@@ -1,6 +1,8 @@
 """The parts of a topology, checked and frozen; nothing here runs."""
 
-from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .collectors import BasicCollector, BatchCollector, BoltCollector, SpoutCollector
 from .completion import Completion
 from .components import (
@@ -22,31 +24,32 @@ from .context import StateDeclaration, TopologyContext
 from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
 from .functions import FunctionBolt, FunctionSpout, bolt, spout
-from .groupings import (
-    AllGrouping,
-    CustomGrouping,
-    DirectGrouping,
-    FieldsGrouping,
-    GlobalGrouping,
-    Grouping,
-    GroupingContext,
-    KeyedGrouping,
-    KeyRangeGrouping,
-    KeyRanges,
-    LocalFirstGrouping,
-    LocalOrShuffleGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
-    Rest,
-    Share,
-    ShuffleGrouping,
-    Spreading,
-    never,
-    share_each,
-    share_out,
-)
+from .groupings.all import AllGrouping
+from .groupings.base import Grouping, GroupingContext, never
+from .groupings.custom import CustomGrouping
+from .groupings.direct import DirectGrouping
+from .groupings.fields import FieldsGrouping
+from .groupings.global_ import GlobalGrouping
+from .groupings.key_range import KeyRangeGrouping, KeyRanges
+from .groupings.keyed import KeyedGrouping
+from .groupings.local_first import LocalFirstGrouping
+from .groupings.local_or_shuffle import LocalOrShuffleGrouping
+from .groupings.none import NoneGrouping
+from .groupings.partial_key import PartialKeyGrouping
+from .groupings.shares import Share, share_each, share_out
+from .groupings.shuffle import ShuffleGrouping
+from .groupings.spreading import Rest, Spreading
 from .guarantees import lost_at_restart
 from .keys import stable_hash
+from .names import (
+    ACKER_COMPONENT,
+    BARRIER_STREAM,
+    DEAD_LETTER_STREAM,
+    DEFAULT_STREAM,
+    SYSTEM_COMPONENT,
+    TICK_STREAM,
+    WATERMARK_STREAM,
+)
 from .plan import Plan, TaskSpec, make_plan
 from .resources import Managed, Resource, WorkerContext, given_resource
 from .retention import retention_problems
@@ -63,13 +66,6 @@ from .streams import (
 from .time_flow import LaterRows, TimeFlow, TimeRole, Windowing, time_flow
 from .topology import ComponentSpec, Subscription, Topology
 from .tuples import (
-    ACKER_COMPONENT,
-    BARRIER_STREAM,
-    DEAD_LETTER_STREAM,
-    DEFAULT_STREAM,
-    SYSTEM_COMPONENT,
-    TICK_STREAM,
-    WATERMARK_STREAM,
     ColumnChoices,
     ColumnRows,
     Lineage,
@@ -114,6 +110,9 @@ from .values import (
     Unchecked,
     Value,
 )
+
+if TYPE_CHECKING:
+    from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
 
 __all__ = [
     "ACKER_COMPONENT",
@@ -247,3 +246,10 @@ __all__ = [
     "time_flow",
     "with_identity_of",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The builder, imported when it is first used: only programs that declare a topology need it and its checks."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".builder", __name__), name)

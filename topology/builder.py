@@ -32,11 +32,11 @@ from .groupings import (
     ShuffleGrouping,
 )
 from .guarantees import guarantee_problems
+from .names import DEFAULT_STREAM
 from .resources import Managed, WorkerContext, check_resources
 from .retention import retention_problems
 from .streams import StreamId
 from .topology import Kind, Subscription, Summary, Topology
-from .tuples import DEFAULT_STREAM
 from .validation import Declaration, check
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from .tuples import DEFAULT_STREAM, Row, Tuple, TupleBatch
+from .names import DEFAULT_STREAM
 
 if TYPE_CHECKING:
+    from .tuples import Row, Tuple, TupleBatch
     from .values import MessageId, RecordBatch, Timestamp, Value
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from .names import DEFAULT_STREAM
 from .resources import find_resource
-from .tuples import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from .components import TaskHook

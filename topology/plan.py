@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from .errors import TopologyError
 from .feedback import Edge, edges_of, feedback_edges
 from .guarantees import guarantee_problems
+from .names import ACKER_COMPONENT
 from .retention import retention_problems
 from .state_checks import keyed_output_problems
 from .time_flow import TimeFlow, time_flow
-from .tuples import ACKER_COMPONENT
 
 if TYPE_CHECKING:
     from .config import Config

@@ -20,8 +20,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from .groupings import KeyRangeGrouping
-from .tuples import DEFAULT_STREAM
+from .groupings.key_range import KeyRangeGrouping
+from .names import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from .components import Component

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from .fields import Fields
-from .names import STREAM_NAME, STREAM_RULE
-from .tuples import DEFAULT_STREAM
+from .names import DEFAULT_STREAM, STREAM_NAME, STREAM_RULE
 
 if TYPE_CHECKING:
     from .values import Unchecked

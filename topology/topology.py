@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 
 from .components import Component
 from .errors import TopologyError
+from .names import DEFAULT_STREAM
 from .resources import Resource
 from .streams import StreamDecl
 from .time_flow import NO_ROLE, TimeRole
-from .tuples import DEFAULT_STREAM
 from .values import Result, Setting
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..tuples import part_of
+from ..tuples.identity import part_of
 from .base import Grouping
 
 if TYPE_CHECKING:

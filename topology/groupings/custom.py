@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import EmitError
-from ..tuples import is_batch, part_of
+from ..tuples.columns import is_batch
+from ..tuples.identity import part_of
 from .base import Grouping, GroupingContext
 from .shares import Share, share_out
 

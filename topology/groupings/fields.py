@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..tuples import RepeatedAnchor
+from ..tuples.columns import RepeatedAnchor
 from .keyed import KeyedGrouping
 from .shares import DealtAnchors, Share, share_each
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-from ..tuples import ColumnRows
+from ..tuples.columns import ColumnRows
 from .keyed import KeyedGrouping
 from .shares import Share, share_each
 from .spreading import UNLIMITED, ColumnDeal, FreeCapacity, Rest, Spreading

@@ -19,13 +19,6 @@ from .columns import (
 )
 from .identity import NO_METADATA, has_identity, metadata_of, part_of, pieces_of, with_identity_of
 from .tuples import (
-    ACKER_COMPONENT,
-    BARRIER_STREAM,
-    DEAD_LETTER_STREAM,
-    DEFAULT_STREAM,
-    SYSTEM_COMPONENT,
-    TICK_STREAM,
-    WATERMARK_STREAM,
     Lineage,
     Origin,
     Segment,
@@ -35,14 +28,7 @@ from .tuples import (
 )
 
 __all__ = [
-    "ACKER_COMPONENT",
-    "BARRIER_STREAM",
-    "DEAD_LETTER_STREAM",
-    "DEFAULT_STREAM",
     "NO_METADATA",
-    "SYSTEM_COMPONENT",
-    "TICK_STREAM",
-    "WATERMARK_STREAM",
     "ColumnChoices",
     "ColumnRows",
     "Lineage",

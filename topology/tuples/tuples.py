@@ -19,20 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
+from ..names import TICK_STREAM
 from ..values import Item, Row, Timestamp, Value
 from .columns import ColumnRows, RepeatedAnchor
 from .identity import NO_METADATA
 
 if TYPE_CHECKING:
     from ..fields import Fields
-
-DEFAULT_STREAM = "default"
-TICK_STREAM = "__tick"
-DEAD_LETTER_STREAM = "__dead_letter"
-WATERMARK_STREAM = "__watermark"
-BARRIER_STREAM = "__barrier"
-SYSTEM_COMPONENT = "__system"
-ACKER_COMPONENT = "__acker"
 
 
 class Origin:
