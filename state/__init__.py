@@ -15,8 +15,11 @@ keeper.py       the snapshots in a store: written, loaded, removed
 listing.py      the snapshots in a store, for people
 fsspec_store.py a store on s3://, gs://, hdfs://, …
 reopening_store.py a store that is opened again after a failed sync
-sinks/          bolts that write exactly once: they commit by the number of the snapshot
+sinks/          bolts that write exactly once: they commit by the number of the snapshot; imported when first used
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .aligner import Aligned, Aligner, Lost
 from .blobs import PART_BYTES, Blob, BlobName, BlobRef, BlobWriter, body_of
@@ -46,18 +49,20 @@ from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
 from .ranges import KeySplitter, check_restorable
 from .reopening_store import ReopeningStore
-from .sinks import (
-    BackingMap,
-    Commits,
-    FileSink,
-    MapSink,
-    OpaqueMap,
-    Sink,
-    SinkError,
-    TransactionalMap,
-    UpsertSink,
-    WriteAheadSink,
-)
+
+if TYPE_CHECKING:
+    from .sinks import (
+        BackingMap,
+        Commits,
+        FileSink,
+        MapSink,
+        OpaqueMap,
+        Sink,
+        SinkError,
+        TransactionalMap,
+        UpsertSink,
+        WriteAheadSink,
+    )
 
 __all__ = [
     "ATOMS",
@@ -139,3 +144,10 @@ __all__ = [
     "save_task",
     "unpack_chunks",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Names of sinks, imported when they are first used: they are bolts, and most topologies have others."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".sinks", __name__), name)

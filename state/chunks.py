@@ -18,8 +18,8 @@ from types import NoneType
 from typing import Any, Final, NamedTuple, Protocol, cast
 from uuid import UUID
 
-from ..transport import UnreadableError
 from ..transport.codec import (
+    UnreadableError,
     UnsendableError,
     pack_column,
     pack_plain_column,

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...runtime import AiostormError
-from ...state import Aligner, Commits, Lost, StateError
+from ...state import Aligner, Lost, StateError
+from ...state.sinks import Commits
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, user_error
 from .barriers import BarrierEmitter

@@ -6,7 +6,7 @@ before they are decoded, sizes.py values before they are copied; numbers.py enco
 the kinds of payloads of a link, messages.py what a package needs to encode its own messages for tasks.
 """
 
-from ..errors import ProtocolError, UnsendableError
+from ..errors import ProtocolError, UnreadableError, UnsendableError
 from .messages import MessageCodec, MessageCodecs
 from .names import Received, Value, Walked
 from .numbers import pack_numbers, pack_pairs, unpack_numbers, unpack_pairs
@@ -31,6 +31,7 @@ __all__ = [
     "PayloadKind",
     "ProtocolError",
     "Received",
+    "UnreadableError",
     "UnsendableError",
     "Value",
     "Walked",
