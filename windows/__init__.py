@@ -4,12 +4,15 @@ rows ─ timestamps ─ assigners ─► slices ─ aggregates ─► states ─
 input tasks ─ generators ─► watermarks ─ policy ────────────────┴─► fired: window, key, result
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time, Tumbling
 from .bolts import BufferedWindowBolt, WindowBolt, WindowedBolt, key_names
 from .buffered import BufferedCounts, BufferedWindows
 from .buffered_sessions import BufferedSessions
-from .building import Late, LatePolicy, buffered_windows, count_windows, time_windows
+from .building import buffered_windows, count_windows, time_windows
 from .combined import Combined
 from .count_windows import CountWindows
 from .distinct import Distinct
@@ -27,10 +30,8 @@ from .errors import (
 from .firing import readable_row
 from .frozen import Dump, Frozen, TableRows
 from .generators import ByFunction, Generator, Periodic, Punctuated
-from .joins.bolt import JoinBolt
-from .joins.clauses import Joins
-from .joins.hash import HashJoin, JoinKind
 from .kept_rows import WindowRows
+from .late import Late, LatePolicy
 from .machine import BufferedMachine, IncrementalMachine, Machine
 from .mixed_windows import MsEachRows, RowsEachMs
 from .packable import check_packable
@@ -48,6 +49,9 @@ from .timestamps import all_ms, bounds_ms, to_datetime, to_ms
 from .watermark_tracker import WatermarkTracker
 from .watermarks import END_MS, WatermarkPolicy, Watermarks
 from .window import AddResult, EarlyWindow, Fired, LateWindow, Window
+
+if TYPE_CHECKING:
+    from .joins import HashJoin, JoinBolt, JoinKind, Joins
 
 __all__ = [
     "END_MS",
@@ -137,3 +141,10 @@ __all__ = [
     "to_datetime",
     "to_ms",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Names of joins, imported when they are first used: a join is a bolt, and most topologies have others."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".joins", __name__), name)

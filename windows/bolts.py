@@ -36,9 +36,10 @@ from ..topology import (
 )
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
-from .building import LatePolicy, buffered_windows, count_windows, early_windows, time_windows
+from .building import buffered_windows, count_windows, early_windows, time_windows
 from .errors import WindowError
 from .keywords import WindowSettings, given_settings
+from .late import LatePolicy
 from .problems import (
     LATE_FIELDS,
     TUPLE,

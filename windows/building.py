@@ -20,8 +20,6 @@
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .aggregates import Aggregate
@@ -37,28 +35,10 @@ from .plain_windows import PlainWindows
 from .session_windows import SessionWindows
 from .shared_windows import SharedWindows
 from .time_windows import MAX_STATES, TimeWindows
-from .values import Row, is_a
+from .values import is_a
 
 if TYPE_CHECKING:
     from .machine import BufferedMachine
-    from .window import Window
-
-
-class LatePolicy(enum.Enum):
-    """What is done with late tuples; they are acked in every case."""
-
-    DROP = "drop"
-    STREAM = "stream"
-    RETRACT = "retract"
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """A late tuple, for the late stream or for `retract(tuple, windows)`: it would have been in these windows."""
-
-    row: Row
-    timestamp_ms: int
-    windows: tuple[Window, ...]
 
 
 def time_windows(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypedDict
 from ..topology import Outputs, nearest
 
 if TYPE_CHECKING:
-    from .building import LatePolicy
     from .generators import Generator
+    from .late import LatePolicy
     from .rows import Key, Timestamp
     from .watermarks import WatermarkPolicy
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from ..topology import DEFAULT_STREAM, Config, Fields, StreamId, nearest, read_outputs
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
-from .building import LatePolicy
 from .early import Each, Every
 from .errors import WindowError
+from .late import LatePolicy
 from .settings import TimeSettings
 from .timestamps import TIMES
 from .values import is_tuple
