@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ...topology import BasicBolt, FunctionBolt, Segment, batch_of
 from ..drive import USER_ERRORS, user_error
+from .base import with_state
 from .batch_executor import BatchExecutor
-from .function_executor import with_state
 
 if TYPE_CHECKING:
     from ...topology import Component, Function, RecordBatch

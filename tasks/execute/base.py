@@ -14,12 +14,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...topology import Segment
 
 if TYPE_CHECKING:
-    from ...topology import Component, StateValue
+    from ...topology import Component, Function, FunctionBolt, StateValue
     from ..drive import Yielded
     from ..emit.collectors import BoltTaskCollector, TaskCollector
     from ..emit.emitter import Emitter
@@ -118,3 +119,8 @@ def without_waiting(work: Coroutine[Yielded, Yielded, int | None]) -> int:
         return int(end.value or 0)
     work.close()
     raise RuntimeError("a blocking component suspended: its methods must be plain `def`")
+
+
+def with_state(bolt: FunctionBolt, state: StateValue) -> Function:
+    """The function, called with the state of its task if it takes one."""
+    return bolt.fn if bolt.state is None else partial(bolt.fn, state=state)

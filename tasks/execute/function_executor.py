@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import islice, repeat, starmap
 from operator import length_hint
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from ...topology import DEFAULT_STREAM, EmitError, FunctionBolt, Segment, Tuple
 from ..drive import USER_ERRORS, drive, stop_iteration_error, user_error
 from ..emit.lineage import MANY
 from ..hints import YIELD_EACH
-from .base import Collectors, Executor, Fail, Tools
+from .base import Collectors, Executor, Fail, Tools, with_state
 from .basic_executor import BasicExecutor, BasicTaskCollector
 
 if TYPE_CHECKING:
@@ -274,11 +273,6 @@ class FunctionExecutor(Executor):
             if isinstance(value, list) and value and all(isinstance(item, list | tuple) for item in value):
                 raise EmitError(f"{error}; it is a list of rows: {YIELD_EACH}") from None
             raise
-
-
-def with_state(bolt: FunctionBolt, state: StateValue) -> Function:
-    """The function, called with the state of its task if it takes one."""
-    return bolt.fn if bolt.state is None else partial(bolt.fn, state=state)
 
 
 def function_as_execute(
