@@ -22,17 +22,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
-from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
-from ..runtime import Stall
-from ..state import BlobRef, Done, Failed
-from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
-from ..transport import register_record
-from .distributed_idle import IdleReport
-from .snapshots.messages import EndTasks, Rebuild, RowsFailed, SaveFailed, SnapshotSetup, TasksCommitted, TasksSaved
-
 if TYPE_CHECKING:
+    from ..backpressure import Backpressure
+    from ..metrics import TaskMetrics
+    from ..runtime import Stall
+    from ..tasks import ErrorReport
     from ..topology import Setting
+    from .snapshots.messages import SnapshotSetup
 
 PARENT: Final = "parent"
 """The parent's name, its role, and the name of its actor."""
@@ -226,55 +222,3 @@ class WorkerLeaving:
     """From a worker that received SIGTERM, and ends within this time."""
 
     within_s: float
-
-
-_RECORDS: Final[tuple[type[object], ...]] = (
-    ImportTopology,
-    Connect,
-    Prepare,
-    Open,
-    PeerEnded,
-    PeerDied,
-    PeerRestarted,
-    GetStatus,
-    StatusReport,
-    UpdateConfig,
-    GetIdleReport,
-    GatherResults,
-    FetchResult,
-    Finish,
-    CommandFailed,
-    WorkerJoined,
-    TaskGaveUp,
-    WorkerLeaving,
-    IdleReport,
-    TaskMetrics,
-    TimeMetrics,
-    ProgressMetrics,
-    ErrorReport,
-    Stall,
-    Backpressure,
-    ComponentPressure,
-    TaskPressure,
-    SpoutPacing,
-    PressureEvent,
-    SnapshotSetup,
-    EndTasks,
-    Rebuild,
-    TakeSnapshot,
-    CommitSnapshot,
-    AbortSnapshot,
-    TasksSaved,
-    SaveFailed,
-    TasksCommitted,
-    RowsFailed,
-    Done,
-    Failed,
-    BlobRef,
-)
-
-
-def register() -> None:
-    """Register these messages in this process, so that they can be sent."""
-    for record in _RECORDS:
-        register_record(record, f"aiostorm.{record.__name__}")

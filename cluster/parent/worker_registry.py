@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
 from ...transport import Network, Node, PeerLostError, PeerStarted
-from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving, register
+from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving
+from ..records import register
 from ..scheduler import WorkerInfo
 from ..snapshots.messages import SnapshotReport
 from ..worker.log import WorkerLog

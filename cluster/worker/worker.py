@@ -33,7 +33,8 @@ from typing import Final
 from ...actors import ActorSystem
 from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
-from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving, register
+from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
+from ..records import register
 from .importing import Importer, TopologyImporter, import_target
 from .peer_links import PeerLinks
 from .service import ControlActor, SetupActor, WorkerService

@@ -1,0 +1,89 @@
+"""Records: the classes whose values a parent and its workers may send each other.
+
+They are the messages of messages.py and snapshots/messages.py, and what these contain. Both sides register them when
+they start; a frame with a value of another class is refused (see transport.register_record).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
+from ..runtime import Stall
+from ..state import BlobRef, Done, Failed
+from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
+from ..transport import register_record
+from .distributed_idle import IdleReport
+from .messages import (
+    CommandFailed,
+    Connect,
+    FetchResult,
+    Finish,
+    GatherResults,
+    GetIdleReport,
+    GetStatus,
+    ImportTopology,
+    Open,
+    PeerDied,
+    PeerEnded,
+    PeerRestarted,
+    Prepare,
+    StatusReport,
+    TaskGaveUp,
+    UpdateConfig,
+    WorkerJoined,
+    WorkerLeaving,
+)
+from .snapshots.messages import EndTasks, Rebuild, RowsFailed, SaveFailed, SnapshotSetup, TasksCommitted, TasksSaved
+
+_RECORDS: Final[tuple[type[object], ...]] = (
+    ImportTopology,
+    Connect,
+    Prepare,
+    Open,
+    PeerEnded,
+    PeerDied,
+    PeerRestarted,
+    GetStatus,
+    StatusReport,
+    UpdateConfig,
+    GetIdleReport,
+    GatherResults,
+    FetchResult,
+    Finish,
+    CommandFailed,
+    WorkerJoined,
+    TaskGaveUp,
+    WorkerLeaving,
+    IdleReport,
+    TaskMetrics,
+    TimeMetrics,
+    ProgressMetrics,
+    ErrorReport,
+    Stall,
+    Backpressure,
+    ComponentPressure,
+    TaskPressure,
+    SpoutPacing,
+    PressureEvent,
+    SnapshotSetup,
+    EndTasks,
+    Rebuild,
+    TakeSnapshot,
+    CommitSnapshot,
+    AbortSnapshot,
+    TasksSaved,
+    SaveFailed,
+    TasksCommitted,
+    RowsFailed,
+    Done,
+    Failed,
+    BlobRef,
+)
+
+
+def register() -> None:
+    """Register these classes in this process, so that their values can be sent."""
+    for record in _RECORDS:
+        register_record(record, f"aiostorm.{record.__name__}")
