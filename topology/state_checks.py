@@ -5,8 +5,7 @@
     keyed_output = ("user", "day")               fields_grouping("clicks", "user"), or the like, or one task
     (a sink with a value for each key)           any other grouping                         ─► an error
 
-1. A bolt with state by key is grouped by key ranges, whatever the guarantee: so a snapshot can be restored with another
-   number of tasks.
+1. The rows of a bolt with state by key are grouped by its key, and then by key ranges (key_range_inputs.py).
 2. A sink that updates values by key outside may be grouped by a part of the key. Its number of tasks is known for good
    when a plan is made: see `keyed_output_problems`.
 3. Direct and custom groupings choose the task by the user's own rule: a sink trusts it, state by key does not.
@@ -16,11 +15,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from .groupings.key_range import KeyRangeGrouping
 from .names import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -37,7 +33,7 @@ def declared_state(kind: Kind, component: Component) -> Any:
     Other attributes of that name belong to the user: those of instances, properties, and those of spouts.
     """
     state = component.state
-    if _is_declaration(state):
+    if is_declaration(state):
         return state
     of_class: Any = inspect.getattr_static(type(component), "state", None)
     return None if kind == "spout" or hasattr(of_class, "__get__") else of_class
@@ -49,22 +45,10 @@ def state_problems(kind: Kind, state: Any, inputs: Sequence[Subscription]) -> li
         return []
     if kind == "spout":
         return [f"a spout has no state = {state!r:.200}: its position is what snapshot() returns"]
-    if not _is_declaration(state):
+    if not is_declaration(state):
         made = "; write KeyedState(…), not KeyedState" if isinstance(state, type) else ""
         return [f'state must be KeyedState(key="…") or ValueState(…), not {state!r:.200}{made}']
-    return [problem for each in inputs if (problem := _grouping_problem(state.key_fields, each))]
-
-
-def by_key_ranges(state: Any, inputs: Sequence[Subscription]) -> tuple[Subscription, ...]:
-    """The subscriptions of a bolt with this state: fields groupings by its key are by key ranges."""
-    if state is None or not _is_declaration(state) or not state.key_fields:
-        return tuple(inputs)
-    key = tuple(state.key_fields)
-    make = partial(KeyRangeGrouping, key)
-    return tuple(
-        each if _grouping_problem(key, each) else replace(each, fields=key, make=make)  # the key in its own order
-        for each in inputs
-    )
+    return [problem for each in inputs if (problem := grouping_problem(state.key_fields, each))]
 
 
 def keyed_output_problems(specs: Mapping[str, ComponentSpec], config: Config | None) -> list[str]:
@@ -80,11 +64,12 @@ def keyed_output_problems(specs: Mapping[str, ComponentSpec], config: Config | N
     return problems
 
 
-def _is_declaration(state: Any) -> bool:
+def is_declaration(state: Any) -> bool:
+    """Has it what KeyedState and ValueState have?"""
     return isinstance(getattr(state, "key_fields", None), tuple) and isinstance(getattr(state, "version", None), int)
 
 
-def _grouping_problem(key: Sequence[str], subscription: Subscription) -> str:
+def grouping_problem(key: Sequence[str], subscription: Subscription) -> str:
     """What is wrong with the grouping of a bolt with state by this key: its fields must be the whole key."""
     if not key or (_is_by(subscription, key) and len(subscription.fields) == len(key)):
         return ""

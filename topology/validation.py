@@ -17,9 +17,10 @@ from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
+from .key_range_inputs import by_key_ranges
 from .names import DEAD_LETTER_STREAM, DEFAULT_STREAM, NAME, NAME_RULE
 from .snapshot_config import GUARANTEES
-from .state_checks import by_key_ranges, declared_state, keyed_output_problems, state_problems
+from .state_checks import declared_state, keyed_output_problems, state_problems
 from .streams import DEAD_LETTER_FIELDS, StreamDecl, StreamId, read_outputs
 from .time_flow import TimeRole, Windowing
 from .topology import ComponentSpec, Kind, Subscription
