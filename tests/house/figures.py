@@ -148,13 +148,18 @@ def _targets(node: ast.Import | ast.ImportFrom, name: str, known: Mapping[str, a
 
 def depth(graph: Mapping[str, Iterable[str]]) -> int:
     """The number of modules in the longest chain, where a circle counts as one module."""
-    circle = {module: number for number, members in enumerate(circles(graph)) for module in members}
-    # Circles are found in an order in which each comes behind all that it imports.
-    longest = dict.fromkeys(circle.values(), 1)
-    for number in sorted(longest):
-        below = {circle[target] for module in graph if circle[module] == number for target in graph[module]} - {number}
-        longest[number] = 1 + max((longest[other] for other in below), default=0)
-    return max(longest.values(), default=0)
+    return len(longest_chain(graph))
+
+
+def longest_chain(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Modules of which each imports the next. Of a circle, it has one."""
+    found = circles(graph)
+    circle = {module: number for number, members in enumerate(found) for module in members}
+    longest: list[list[str]] = []
+    for number, members in enumerate(found):  # each comes behind all that it imports
+        below = {circle[target] for module in members for target in graph[module]} - {number}
+        longest.append([members[0], *max((longest[other] for other in sorted(below)), key=len, default=[])])
+    return max(longest, key=len, default=[])
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
@@ -197,7 +202,7 @@ def glossary_words(page: str) -> list[str]:
     return [word for line in page.splitlines() if line.startswith("| **") for word in _WORD.findall(line.split("|")[1])]
 
 
-def _ours() -> dict[str, str]:
+def ours() -> dict[str, str]:
     """Our modules, by the names under which users import them."""
     names = {name: name if name.startswith(f"{PACKAGE}/") else f"{PACKAGE}/{name}" for name in library_files()}
     return {
@@ -220,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", nargs="*", type=Path, help="a package (default: aiostorm)")
     given = parser.parse_args(arguments).folder
     for folder in given or [None]:
-        rows = measure(_theirs(folder.resolve()) if folder else _ours()).rows()
+        rows = measure(_theirs(folder.resolve()) if folder else ours()).rows()
         if folder is None:
             words = glossary_words((ROOT / "docs/glossary.md").read_text("utf-8"))
             rows.append(("words in the glossary", f"{len(words)}"))

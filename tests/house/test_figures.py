@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 
 import pytest
 
-from .figures import depth, glossary_words, main, measure
+from .figures import depth, glossary_words, import_graph, longest_chain, main, measure, ours
 from .source import read
 
 
@@ -77,6 +78,14 @@ def test_the_glossary_has_at_most_60_words() -> None:
         "worker",
     }
     assert not common & {word.lower() for word in words}, "these are the field's words: the page links to them"
+
+
+def test_the_import_depth_is_at_most_25() -> None:
+    chain = longest_chain(import_graph({name: ast.parse(text) for name, text in ours().items()}))
+    assert len(chain) <= 25, (
+        f"{len(chain)} modules import each other in a row: {' > '.join(chain)}. Where one needs only a constant, a "
+        "dataclass or an error of the next, move that to a lower module. What only types need: under TYPE_CHECKING"
+    )
 
 
 def test_a_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
