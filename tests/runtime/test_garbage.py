@@ -12,6 +12,7 @@ from aiostorm.runtime import age_objects
 
 @pytest.fixture(autouse=True)
 def _no_collection_meanwhile() -> Iterator[None]:
+    gc.unfreeze()  # conftest.py freezes what modules of tests leave
     gc.collect()
     gc.disable()
     yield
