@@ -46,6 +46,12 @@ def test_a_run_is_the_same_under_any_hash_seed() -> None:
 
 
 @pytest.mark.slow
+def test_a_large_join_takes_its_time_and_does_not_poll() -> None:
+    """Rows of both spouts by processing time, which a frozen process finds at once: 3,000 results."""
+    assert not run(678318854, faults_s=220 / 30).problems
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
     result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))

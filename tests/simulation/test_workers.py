@@ -35,6 +35,12 @@ def test_a_run_is_the_same_under_any_hash_seed() -> None:
 
 
 @pytest.mark.slow
+def test_without_ackers_rows_of_a_cycle_may_take_their_time() -> None:
+    """Of 400 messages, which are acked when they are emitted, 24,000 rows come, one by one through a slow bolt."""
+    assert not run(50003391, faults_s=11.0).problems
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
     result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))

@@ -34,7 +34,7 @@ from aiostorm.transport.link import send_queue as send_queue
 
 from ..narrow import REAL_BYTES, is_narrow, large_size, lines_of
 from ..planted.planting import replaced
-from ..progress import Progress
+from ..progress import ROW_S, Progress
 from ..runner import WorldResult, run_world
 from ..storm import draw
 from .model import Incarnation, WorkersModel
@@ -51,9 +51,10 @@ KINDS = (
 FAULTS_S = 30.0
 LIVENESS_S = 150.0
 STILL_S = 20.0
+"""Where messages are acked (without ackers: rows executed) this often, it may take longer than LIVENESS_S."""
+
 TICK_S = 0.05
 """Longer than a bolt works on a tick tuple."""
-"""Where messages are acked this often, it may take longer than LIVENESS_S."""
 
 CALM = 0.2
 """So many of the seeds have no faults."""
@@ -384,12 +385,14 @@ class WorkersWorkload(TasksWorkload[Watched]):
         """Is it only much to do? (Four hundred messages one at a time, through bolts that hold each for a tick.)
 
         Without ackers a message counts as acked when it is emitted, and what comes of it may take longer than all of
-        them; nothing is replayed, so each row that is executed is one less.
+        them; nothing is replayed, so each row that is executed is one less. It may take what it takes at the most.
         """
-        done = self.model.acked if self.model.tracked else self.model.executed
+        done, most_s = self.model.acked, 3 * bound_s
+        if not self.model.tracked:
+            done, most_s = self.model.executed, 3 * bound_s + ROW_S * self.model.executed
         if done != self._done[0]:
             self._done = done, now_s
-        return now_s < self._done[1] + STILL_S and now_s < self.healed_s + 3 * bound_s
+        return now_s < self._done[1] + STILL_S and now_s < self.healed_s + most_s
 
     def is_complete(self) -> bool:
         if self.disowned or (self.parent is not None and self.parent.running is None):
