@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         WorkerError,
         WorkerTaskError,
     )
-    from .local import LocalCluster, cleanup_ctx, lifespan, running
+    from .local import ClusterPage, LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
     from .parent.process_backend import ProcessBackend
@@ -36,6 +36,7 @@ __all__ = [
     "PARENT",
     "TERMINATED",
     "WORKER",
+    "ClusterPage",
     "ControlError",
     "ControlSocket",
     "Heartbeat",
@@ -81,7 +82,7 @@ _LATER = {
     "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "parent.worker_registry": "WorkerBackend",
-    "local": "LocalCluster cleanup_ctx lifespan running",
+    "local": "ClusterPage LocalCluster cleanup_ctx lifespan running",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
     "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",

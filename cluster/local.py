@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
 from ..tasks import MailboxWrapper, describe, direct
@@ -43,6 +43,18 @@ class _Seams(NamedTuple):
     open_store: Callable[[str], Store] | None
 
 
+class ClusterPage(Protocol):
+    """What shows the topologies of a cluster, and starts and ends with it: `aiostorm.ui.Dashboard`."""
+
+    async def start(self, cluster: LocalCluster) -> None:
+        """The cluster has started; an error ends it again."""
+        ...
+
+    async def stop(self) -> None:
+        """The topologies have ended. A second call does nothing."""
+        ...
+
+
 class LocalCluster:
     """Runs topologies in the current event loop: `async with LocalCluster() as cluster`.
 
@@ -56,6 +68,8 @@ class LocalCluster:
     are, too.
 
     `open_store` opens `topology.state.dir` (exactly once): a folder or a URL of fsspec by default.
+
+    `ui` shows the topologies: `ui=aiostorm.ui.Dashboard("127.0.0.1:8080")` in a browser.
     """
 
     def __init__(
@@ -70,6 +84,7 @@ class LocalCluster:
         backend: WorkerBackend | None = None,
         timings: LifecycleTimings | None = None,
         open_store: Callable[[str], Store] | None = None,
+        ui: ClusterPage | None = None,
     ) -> None:
         if workers < 0 or remote_workers < 0:
             raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
@@ -79,6 +94,7 @@ class LocalCluster:
         self.workers = own or workers
         self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
         self._seams = _Seams(backend, timings, open_store)
+        self._page = ui
         self._registry: WorkerRegistry | None = None
         self._config = config
         self._mailbox_wrapper = mailbox_wrapper
@@ -168,6 +184,12 @@ class LocalCluster:
             for name in self.remote_names:
                 self._registry.add_remote(name)
         self._state = "running"
+        if self._page is not None:
+            try:
+                await self._page.start(self)
+            except BaseException:
+                await self.stop(drain=False)
+                raise
 
     @property
     def address(self) -> str:
@@ -188,6 +210,8 @@ class LocalCluster:
             drained = drain
         finally:
             try:
+                if self._page is not None:
+                    await self._page.stop()
                 if self._registry is not None:
                     await self._end_workers(self._registry)
             finally:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import TopologyMetrics
     from ..runtime import Stall
+    from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
     from .task_set import TaskSet
@@ -207,10 +208,16 @@ class RunningTopology:
         TypeError with another guarantee; TimeoutError after `timeout_s`.
         """
         self._check_alive()
-        if not isinstance(self._runtime, ExactlyOnceRuntime):
-            raise TypeError(f"topology {self.name!r} runs {self.config.guarantee}: only exactly-once has snapshots")
+        runtime = self._exactly_once()
         async with asyncio.timeout(timeout_s):
-            return await self._runtime.snapshot()
+            return await runtime.snapshot()
+
+    async def snapshots(self) -> list[ListedSnapshot]:
+        """The snapshots (exactly once), the oldest first. All are read and checked; StoreError if that is impossible.
+
+        TypeError with another guarantee.
+        """
+        return await self._exactly_once().snapshots()
 
     async def kill(self, wait_s: float | None = None) -> None:
         """Deactivate, let what is under way finish for at most `wait_s` (default: the message timeout), then stop.
@@ -298,6 +305,11 @@ class RunningTopology:
     def _set_active(self, active: bool) -> None:
         self.state = State.ACTIVE if active else State.INACTIVE
         self._runtime.set_mode("active" if active else "inactive")
+
+    def _exactly_once(self) -> ExactlyOnceRuntime:
+        if not isinstance(self._runtime, ExactlyOnceRuntime):
+            raise TypeError(f"topology {self.name!r} runs {self.config.guarantee}: only exactly-once has snapshots")
+        return self._runtime
 
     @property
     def _task_set(self) -> TaskSet:

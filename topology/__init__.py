@@ -19,7 +19,7 @@ from .components import (
     Windowed,
 )
 from .config import Config, component_config
-from .config_keys import nearest
+from .config_keys import UPDATABLE, nearest
 from .context import StateDeclaration, TopologyContext
 from .errors import ColumnsError, ConfigError, EmitError, ResourceError, TopologyError, UnhashableKeyError
 from .fields import Fields
@@ -123,6 +123,7 @@ __all__ = [
     "DEFAULT_STREAM",
     "SYSTEM_COMPONENT",
     "TICK_STREAM",
+    "UPDATABLE",
     "WATERMARK_FIELDS",
     "WATERMARK_STREAM",
     "AckValueSpout",

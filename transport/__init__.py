@@ -52,12 +52,13 @@ from .link.links import Links
 from .link.send_queue import Gatherer, SendQueue
 from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, SequenceLimits
 from .link.timings import LinkTimings
-from .net.addresses import check_exposure, parse_address
+from .net.addresses import TcpAddress, check_exposure, is_loopback, parse_address
 from .net.admission import AdmissionLimits
 from .net.authenticated import AuthenticatedNetwork
 from .net.authentication import Identity
 from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
+from .net.bound_sockets import bound_tcp, resolved
 from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .net.credentials import Credentials, Secret, new_token, read_private
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
@@ -129,14 +130,17 @@ __all__ = [
     "SenderCredit",
     "SequenceLimits",
     "SocketNetwork",
+    "TcpAddress",
     "TlsFiles",
     "UnixNetwork",
     "UnreadableError",
     "UnsendableError",
     "WebSocketNetwork",
     "batch_bytes",
+    "bound_tcp",
     "check_exposure",
     "dial_blocking",
+    "is_loopback",
     "new_authority",
     "new_certificate",
     "new_token",
@@ -152,6 +156,7 @@ __all__ = [
     "parse_address",
     "read_private",
     "register_record",
+    "resolved",
     "segments_body",
     "split_capacity",
     "split_items",

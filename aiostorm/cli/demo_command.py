@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Final
+from typing import Any, Final
 
 import click
+
+from .page import PageCommand, page_options
 
 TARGET: Final = "aiostorm.cli.demo"
 
@@ -21,13 +23,14 @@ Ctrl-C ends it earlier. With --workers 2 it runs on processes; `aiostorm run FIL
 """
 
 
-@click.command()
+@click.command(cls=PageCommand)
+@page_options
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), default=20.0, show_default=True, help="Approximate run time."
 )
 @click.option("--workers", type=click.IntRange(0), default=0, metavar="N", help="Number of workers. Default: none.")
 @click.pass_context
-def demo(ctx: click.Context, seconds: float, workers: int) -> None:
+def demo(ctx: click.Context, /, seconds: float, workers: int, **page: Any) -> None:
     """Run a topology that makes its own data, with a bolt that is too slow.
 
     It needs no other service, and shows how a spout is paced, how failed messages are replayed, and what windows emit.
@@ -38,4 +41,4 @@ def demo(ctx: click.Context, seconds: float, workers: int) -> None:
     if run is None or spec is None:
         raise click.ClickException("this installation of aiostorm is incomplete: install it again")
     click.echo(WORDS.format(seconds=seconds, path=spec.origin), err=True)
-    ctx.invoke(run, target=f"{TARGET}:topology", args=(f"{seconds:g}",), workers=workers)
+    ctx.invoke(run, target=f"{TARGET}:topology", args=(f"{seconds:g}",), workers=workers, **page)

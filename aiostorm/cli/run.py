@@ -29,7 +29,7 @@ from .report import RunReport, pending_text
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..cluster import ControlSocket, Restore, WorkerBackend
+    from ..cluster import ClusterPage, ControlSocket, Restore, WorkerBackend
     from ..topology import Config, Topology
     from .signals import Interrupts
 
@@ -56,6 +56,8 @@ class Job:
     """Can `aiostorm update` and `aiostorm pressure` find it?"""
     restore: Restore = "latest"
     """The snapshot to begin with (exactly once)."""
+    page: ClusterPage | None = None
+    """What shows the topology in a browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
     stop = interrupts.listen()
     timer = loop.call_later(job.timeout_s, stop.set) if job.timeout_s is not None else None
     started_s = loop.time()
-    cluster = _cluster(job.worker_plan)
+    cluster = _cluster(job.worker_plan, job.page)
     try:
         async with contextlib.AsyncExitStack() as stack:
             if not await _started(cluster, stop, None if job.worker_plan is None else display):
@@ -149,10 +151,10 @@ def _stopped_by(interrupts: Interrupts) -> str:
     return "terminated" if interrupts.signal.name == "SIGTERM" else "interrupted"
 
 
-def _cluster(plan: WorkerPlan | None) -> LocalCluster:
+def _cluster(plan: WorkerPlan | None, page: ClusterPage | None) -> LocalCluster:
     if plan is None:
-        return LocalCluster()
-    return LocalCluster(workers=plan.workers, remote_workers=plan.remote, backend=plan.backend)
+        return LocalCluster(ui=page)
+    return LocalCluster(workers=plan.workers, remote_workers=plan.remote, backend=plan.backend, ui=page)
 
 
 def exit_code(report: RunReport, interrupts: Interrupts) -> int:

@@ -21,6 +21,7 @@ from .options import (
     snapshot_options,
     take_snapshot_options,
 )
+from .page import PageCommand, page_options, take_page_options
 
 if TYPE_CHECKING:
     from ..topology import Config, Topology
@@ -34,6 +35,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 
 
 @click.command(
+    cls=PageCommand,
     help=f"""Run a topology on this machine.
 
     The run ends when the spouts have finished and every message is processed. A topology without an end runs until
@@ -52,6 +54,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
     \b
       aiostorm run --workers 4 pkg.mod:topology
       aiostorm run --guarantee exactly-once --state state pkg.mod:topology
+      aiostorm run --ui pkg.mod:topology
       aiostorm run --spark spark://127.0.0.1:7077 --slots 4 pkg.mod:topology
       aiostorm run --workers 2 --remote-workers 2 --listen main.example:6700 --credentials main \\
           pkg.mod:topology
@@ -106,6 +109,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 )
 @click.option("--py-files", metavar="FILE", multiple=True, help=".py or .zip file for the executors. Repeatable.")
 @click.option("--ship", is_flag=True, help="Send aiostorm to executors on which it is not installed.")
+@page_options
 @snapshot_options
 @click.option("--no-control", is_flag=True, help="Do not accept `aiostorm update` and `aiostorm pressure`.")
 @security_options
@@ -135,6 +139,7 @@ def run(
 ) -> None:
     """Run a topology on this machine."""
     snapshots = take_snapshot_options(security)
+    pages = take_page_options(security)
     with errors(debug=debug):
         _check_spark(master, slots, py_files or ship, workers or remote_workers)
         from .progress import choose_display
@@ -144,6 +149,7 @@ def run(
 
         take_credentials()
         check_open_files(workers + remote_workers)
+        page = pages.dashboard(security)
         if name is not None:
             check_title(name)
         log_to(logging.StreamHandler(), log_level)
@@ -154,11 +160,7 @@ def run(
         check_title(title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
         plan = None
-        spark_settings: dict[str, str] = {}
-        if master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values()):
-            from .spark import spark_settings_of
-
-            spark_settings = spark_settings_of(topology, master, spark_conf)
+        spark_settings = _spark_settings(topology, master, spark_conf)
         if workers or remote_workers:
             from .worker import worker_plan
 
@@ -168,7 +170,9 @@ def run(
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             plan = spark_worker_plan(target, args, *given, ship=ship, **security)
-        job = Job(title, topology, config, timeout_s, plan, control=not no_control, restore=snapshots.restore)
+        job = Job(
+            title, topology, config, timeout_s, plan, control=not no_control, restore=snapshots.restore, page=page
+        )
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 
@@ -211,6 +215,14 @@ def _check_settings(snapshots: SnapshotOptions, topology: Topology, config: Conf
 
     snapshots.check(config)
     check_plan(topology, config)
+
+
+def _spark_settings(topology: Topology, master: str, spark_conf: tuple[str, ...]) -> dict[str, str]:
+    if not (master or spark_conf or any(hasattr(c.template, "spark_session") for c in topology.components.values())):
+        return {}
+    from .spark import spark_settings_of
+
+    return spark_settings_of(topology, master, spark_conf)
 
 
 def _check_spark(master: str, slots: int | None, more: Any, workers: int) -> None:

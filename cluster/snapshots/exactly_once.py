@@ -17,6 +17,7 @@ from ..changes import Changes
 from .no_reports import NoReports
 
 if TYPE_CHECKING:
+    from ...state import ListedSnapshot
     from ...topology import Config, Plan, Result
     from ..idle_detection import IdleGoal
     from ..runtimes import Mode, RuntimeReports
@@ -90,6 +91,10 @@ class ExactlyOnceRuntime:
     async def snapshot(self) -> int:
         """Take a savepoint."""
         return await self._manager.take(savepoint=True)
+
+    async def snapshots(self) -> list[ListedSnapshot]:
+        """The snapshots, the oldest first. StoreError."""
+        return await self._manager.listed()
 
     def wake(self) -> None:
         if self._inner is not None:

@@ -28,6 +28,7 @@ from ...state import (
     Commit,
     ComponentPlan,
     Coordinator,
+    ListedSnapshot,
     Manifest,
     Rollback,
     SaveError,
@@ -35,6 +36,7 @@ from ...state import (
     TaskBlobs,
     Trigger,
     WriteManifest,
+    list_snapshots,
 )
 from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot
 from ..errors import TopologyKilledError
@@ -156,6 +158,10 @@ class SnapshotManager:
         request = self._pace.new_request()
         self._apply(self._coordinator.on_request(request, self._now_s(), savepoint=savepoint))
         return request
+
+    async def listed(self) -> list[ListedSnapshot]:
+        """The snapshots that are there, read and checked. StoreError."""
+        return await list_snapshots(self._place.store)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 

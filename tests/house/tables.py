@@ -84,6 +84,16 @@ MACHINES: Final = (
     "transport/link/parts.py",
     "transport/link/send_buffer.py",
     "transport/codec/values.py",
+    "ui/cause.py",
+    "ui/error_groups.py",
+    "ui/guard.py",
+    "ui/history.py",
+    "ui/layout.py",
+    "ui/model.py",
+    "ui/openapi.py",
+    "ui/reading.py",
+    "ui/settings.py",
+    "ui/text.py",
     "windows/*.py",
 )
 
@@ -139,6 +149,9 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "transport/net/listening.py",
         "transport/net/websocket_connection.py",
         "transport/net/websockets.py",
+        "ui/app.py",  # the server of the page
+        "ui/commands.py",  # its requests and responses
+        "ui/routes.py",  # the same
     ),
     "http": (),
     "urllib.request": (),
@@ -315,6 +328,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "state/sinks/file_sink.py",  # the same
             "transport/net/bound_sockets.py",
             "transport/net/tls.py",  # the certificate that the user named
+            "ui/assets.py",  # the files of the page, which come with the package
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,
         ),

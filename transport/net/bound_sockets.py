@@ -16,9 +16,12 @@ import os
 import socket
 import stat
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import NetworkError
+
+if TYPE_CHECKING:
+    from .addresses import TcpAddress
 
 BACKLOG: Final = 256
 """Connections that the kernel keeps until they are accepted."""
@@ -66,6 +69,18 @@ def bound_tcp(ips: Sequence[str], port: int) -> list[BoundSocket]:
             one.close()
         raise NetworkError(f"cannot listen at {', '.join(ips)} port {port}: {error.strerror or error}") from error
     return bound
+
+
+async def resolved(address: TcpAddress) -> list[str]:
+    """The IP addresses of a host; of port 0 only the first. NetworkError if there is none."""
+    if address.ip is not None:
+        return [address.host]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=1)
+    except OSError as error:
+        raise NetworkError(f"{address}: {error.strerror or error}") from error
+    ips = list(dict.fromkeys(str(one[4][0]) for one in found))
+    return ips[:1] if address.port == 0 else ips  # port 0: the system chooses a port for one address only
 
 
 async def bound_unix(path: str) -> BoundSocket:

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Final, cast
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from ..errors import NetworkError
 from .accepting import Accept, IncomingPeer, Listeners, SocketListener
 from .addresses import Address, TcpAddress, check_exposure, is_loopback
 from .admission import AdmissionLimits, refusal
-from .bound_sockets import bound_tcp
+from .bound_sockets import bound_tcp, resolved
 from .masking import ClientFrames
 from .websocket_connection import MAX_MESSAGE_BYTES, Tap, WebSocketConnection
 from .write_buffer import CLOSE_S
@@ -77,7 +76,7 @@ class IncomingConnections:
 
         `hosts`: further addresses under which peers know the listener.
         """
-        ips = await _resolved(address)
+        ips = await resolved(address)
         check_exposure(
             (str(TcpAddress(ip, address.port)) for ip in ips),
             tls=self.tls is not None,
@@ -213,14 +212,3 @@ async def _upgrade(request: web.BaseRequest, protocol: _IncomingProtocol) -> int
     # aiohttp ends the connection when its handler returns, and cancels the handler when the connection is lost.
     never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     return await never
-
-
-async def _resolved(address: TcpAddress) -> list[str]:
-    if address.ip is not None:
-        return [address.host]
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=1)
-    except OSError as error:
-        raise NetworkError(f"{address}: {error.strerror or error}") from error
-    ips = list(dict.fromkeys(str(one[4][0]) for one in found))
-    return ips[:1] if address.port == 0 else ips  # port 0: the system chooses a port for one address only

@@ -43,6 +43,13 @@ class TlsFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host name, and requires a certificate
         return self._loaded(context)
 
+    def page_context(self) -> ssl.SSLContext:
+        """For a server of web pages. Browsers show no certificate of the cluster's: only a token proves who asks.
+
+        CredentialsError if a file cannot be used.
+        """
+        return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
     def binding(self) -> bytes:
         """The SHA-256 of the certificate. CredentialsError if the file has none."""
         return binding_of(_first_certificate(self.certificate))

@@ -1,0 +1,136 @@
+"""Commands: the handlers that change something. Each is logged, with where it came from and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from ..topology import UPDATABLE
+from .guard import Role
+from .model import ConfigOrder, Done, KillOrder, Settings
+from .routes import VERSION, RefusedError, Route, adapter_of, document, watched_of
+from .settings import settings_of, tag_of
+
+log = logging.getLogger("aiostorm.ui")
+
+ANSWER_S: Final = 1.0
+"""How long a response waits for a topology that drains; it drains on."""
+
+SNAPSHOT_S: Final = 60.0
+
+_Body = TypeVar("_Body")
+
+
+async def activate(request: web.Request) -> web.StreamResponse:
+    """Activate the spouts."""
+    running = watched_of(request).running
+    await running.activate()
+    return _done(request, "activated")
+
+
+async def deactivate(request: web.Request) -> web.StreamResponse:
+    """Stop calling the spouts; what is under way is processed."""
+    running = watched_of(request).running
+    await running.deactivate()
+    return _done(request, "deactivated: what is under way is processed")
+
+
+async def kill(request: web.Request) -> web.StreamResponse:
+    """Drain the topology, then end it."""
+    order = await _body(request, KillOrder, KillOrder())
+    if order.wait_s is not None and not 0 <= order.wait_s <= 86_400:
+        raise RefusedError(422, "wait_s is 0 to 86400 seconds")
+    running = watched_of(request).running
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            await running.kill(order.wait_s)
+    except TimeoutError:
+        return _done(request, "is being drained, then it ends", status=202)
+    return _done(request, "has ended", state=running.state.value)
+
+
+async def snapshot(request: web.Request) -> web.StreamResponse:
+    """Take a savepoint."""
+    running = watched_of(request).running
+    try:
+        number = await running.snapshot(SNAPSHOT_S)
+    except TypeError as error:
+        raise RefusedError(409, str(error)) from error
+    except TimeoutError as error:
+        reason = f"no snapshot was committed within {SNAPSHOT_S:g} s; it may still be"
+        raise RefusedError(504, reason) from error
+    return _done(request, f"savepoint {number} is committed")
+
+
+async def change_config(request: web.Request) -> web.StreamResponse:
+    """Change settings that can be changed while it runs. With If-Match, only if they are still those."""
+    running = watched_of(request).running
+    order = await _body(request, ConfigOrder, None)
+    tags = {tag.strip().removeprefix("W/").strip('"') for tag in request.headers.get("If-Match", "").split(",")} - {""}
+    if tags and not tags & {"*", tag_of(running.config)}:
+        raise RefusedError(412, "the settings have changed since this page read them: read them again")
+    if not order.settings:
+        raise RefusedError(422, f"name a setting to change; these can be changed: {', '.join(sorted(UPDATABLE))}")
+    before = running.config
+    after = await running.update(dict(order.settings))
+    changed = [name for name in sorted(UPDATABLE) if getattr(before, name) != getattr(after, name)]
+    _log(request, f"changed {', '.join(changed) or 'nothing'}")
+    found = settings_of(after)
+    return document(Settings, found, {"ETag": f'"{found.tag}"'})
+
+
+async def _body(request: web.Request, kind: Callable[..., _Body], default: _Body | None) -> _Body:
+    """The JSON body. RefusedError if it is missing (and there is no default), too large, or no such JSON."""
+    body = await request.read()
+    if not body and default is not None:
+        return default
+    if request.content_type != "application/json":
+        raise RefusedError(415, "the body is JSON: send Content-Type: application/json")
+    try:
+        order: _Body = adapter_of(kind).validate_json(body)
+        return order
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RefusedError(422, f"{where + ': ' if where else ''}{first['msg']}") from error
+
+
+def _done(request: web.Request, message: str, *, state: str = "", status: int = 200) -> web.Response:
+    _log(request, message)
+    state = state or watched_of(request).running.state.value
+    response = document(Done, Done(state, message))
+    response.set_status(status)
+    return response
+
+
+def _log(request: web.Request, what: str) -> None:
+    log.info("%s: %s (asked by %s)", request.match_info["name"], what, request.remote or "a process of this machine")
+
+
+_ONE: Final = f"/api/{VERSION}/topologies/{{name:[^/]+}}"
+
+
+def _post(name: str, handler: Any, help_text: str, takes: Any = None) -> Route:
+    return Route("POST", f"{_ONE}/{name}", Role.OPERATOR, handler, help_text, Done, takes)
+
+
+COMMANDS: Final = (
+    _post("activate", activate, "Activates the spouts."),
+    _post("deactivate", deactivate, "Stops calling the spouts."),
+    _post("kill", kill, "Drains the topology, then ends it. 202 while it drains.", KillOrder),
+    _post("snapshot", snapshot, "Takes a savepoint (exactly once)."),
+    Route(
+        "PATCH",
+        f"{_ONE}/config",
+        Role.OPERATOR,
+        change_config,
+        "Changes settings that can be changed while it runs. 412 if If-Match is not their tag.",
+        Settings,
+        ConfigOrder,
+    ),
+)

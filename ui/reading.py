@@ -1,0 +1,212 @@
+"""Reading: a running topology as the model of the page (see model). It asks for copies of numbers that exist anyway.
+
+RunningTopology ─ metrics, backpressure, errors, workers ─► Tick (each second), tables (when they are asked for)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ..backpressure import THROTTLED
+from ..metrics import METRICS
+from .cause import causes
+from .layout import layered
+from .model import (
+    ComponentDetail,
+    ComponentTick,
+    Graph,
+    GraphEdge,
+    GraphNode,
+    Level,
+    Marks,
+    TaskRow,
+    Tick,
+    TopologySummary,
+    WorkerRow,
+)
+
+if TYPE_CHECKING:
+    from ..backpressure import ComponentPressure
+    from ..cluster import RunningTopology
+    from ..metrics import ComponentMetrics, TaskMetrics
+    from ..topology import Subscription, Topology
+
+SERIES: Final = (
+    "emitted",
+    "executed",
+    "acked",
+    "failed",
+    "errors",
+    "pending",
+    "fill",
+    "blocked",
+    "wait_s",
+    "execute_s",
+    "complete_s",
+)
+"""What is kept of each component, each second."""
+
+
+def summary_of(running: RunningTopology) -> TopologySummary:
+    """A line of the list."""
+    topology = running.topology
+    metrics = running.metrics()
+    return TopologySummary(
+        name=running.name,
+        state=running.state.value,
+        degraded=running.degraded,
+        throttled=running.backpressure().state == THROTTLED,
+        spouts=len(topology.spouts),
+        bolts=len(topology.bolts),
+        tasks=sum(len(tasks) for name, tasks in running.plan.tasks_of.items() if name in topology.components),
+        workers=len(running.workers()),
+        errors=sum(c.errors for c in metrics.values()),
+    )
+
+
+def graph_of(running: RunningTopology) -> Graph:
+    """How it is drawn."""
+    topology = running.topology
+    inputs = [(spec, one) for spec in topology.components.values() for one in _drawn(topology, spec.inputs)]
+    ids = [spec.id for spec in (*topology.spouts, *topology.bolts)]
+    layout = layered(ids, [(one.source.component, spec.id) for spec, one in inputs])
+    nodes = []
+    for component in ids:
+        spec, (layer, position) = topology.components[component], layout.nodes[component]
+        count = len(running.plan.tasks_of.get(component, ()))
+        nodes.append(GraphNode(component, spec.kind, count, int(layer), position))
+    edges = []
+    for spec, one in inputs:
+        pair = (one.source.component, spec.id)
+        way = layout.ways.get(pair) or (layout.nodes[pair[0]], layout.nodes[pair[1]])
+        kind = one.kind.replace("_", " ")
+        edges.append(GraphEdge(*pair, one.source.stream, kind, one.fields, pair in layout.back, way))
+    return Graph(running.name, running.config.guarantee, layout.layers, layout.width, tuple(nodes), tuple(edges))
+
+
+def targets_of(topology: Topology) -> dict[str, list[str]]:
+    """Component → those that read from it."""
+    found: dict[str, list[str]] = {component: [] for component in topology.components}
+    for spec in topology.components.values():
+        for one in _drawn(topology, spec.inputs):
+            found[one.source.component].append(spec.id)
+    return found
+
+
+def tick_of(running: RunningTopology, second: int, at_s: float, targets: Mapping[str, list[str]]) -> Tick:
+    """The topology now."""
+    metrics, pressure, config = running.metrics(), running.backpressure(), running.config
+    marks = Marks(config.backpressure_low_mark, config.backpressure_high_mark)
+    waits: dict[str, float] = {}
+    for task in pressure.spouts:
+        waits[task.component] = max(waits.get(task.component, 0.0), task.wait_s)
+    components = tuple(
+        _component(found, pressure.components.get(name), waits.get(name, 0.0), marks)
+        for name, found in metrics.items()
+        if name in running.topology.components
+    )
+    return Tick(
+        second=second,
+        at_s=at_s,
+        state=running.state.value,
+        degraded=running.degraded,
+        pressure=pressure.state,
+        pending=metrics.pending,
+        errors=sum(c.errors for c in metrics.values()),
+        marks=marks,
+        components=components,
+        causes=causes(pressure, targets),
+    )
+
+
+def row_of(tick: Tick, components: tuple[str, ...]) -> list[float]:
+    """The numbers of a tick that are kept, component after component; NaN where one is not known."""
+    by_name = {found.component: found for found in tick.components}
+    row: list[float] = []
+    for component in components:
+        found = by_name.get(component)
+        if found is None:
+            row += [float("nan")] * len(SERIES)
+            continue
+        own = {"fill": found.fill, "blocked": float(found.blocked_tasks), "wait_s": found.wait_s}
+        row += [own[name] if name in own else float(found.counts[name]) for name in SERIES]
+    return row
+
+
+def detail_of(running: RunningTopology, component: str) -> ComponentDetail:
+    """The tasks of a component. KeyError if there is none with that id."""
+    spec = running.topology.components[component]
+    found = running.metrics()[component]
+    pressure = running.backpressure().components.get(component)
+    blocked = {task.task_id for task in pressure.tasks if task.blocked} if pressure is not None else set[int]()
+    workers = {task: worker.name for worker in running.workers() for task in worker.tasks}
+    outputs = tuple(
+        f"{name} ({', '.join(decl.fields)})" for name, decl in spec.outputs.items() if not name.startswith("__")
+    )
+    inputs = tuple(f"{one.source}, {_grouping(one)}" for one in spec.inputs)
+    rows = tuple(_task(task, workers.get(task.task_id, ""), task.task_id in blocked) for task in found.tasks)
+    return ComponentDetail(component, spec.kind, inputs, outputs, rows)
+
+
+def workers_of(running: RunningTopology) -> tuple[WorkerRow, ...]:
+    """The workers, with their tasks by component."""
+    component_of = {task.task_id: task.component for task in running.plan.tasks}
+    rows = []
+    for worker in running.workers():
+        tasks: dict[str, tuple[int, ...]] = {}
+        for task in worker.tasks:
+            name = component_of.get(task, "")
+            tasks[name] = (*tasks.get(name, ()), task)
+        rows.append(WorkerRow(worker.name, worker.pid, worker.phase, worker.restarts, worker.degraded, tasks))
+    return tuple(rows)
+
+
+def _component(
+    found: ComponentMetrics, pressure: ComponentPressure | None, wait_s: float, marks: Marks
+) -> ComponentTick:
+    blocked = sum(task.blocked for task in pressure.tasks) if pressure is not None else 0
+    fill = found.fill_ratio if pressure is None else pressure.fill  # of the limit that holds now, not of the capacity
+    level: Level = "blocked" if blocked else "filling" if fill > marks.low else "calm"
+    return ComponentTick(
+        component=found.component,
+        kind=found.kind,
+        tasks=len(found.tasks),
+        counts={name: getattr(found, name) for name in METRICS},
+        fill=fill,
+        level=level,
+        blocked_tasks=blocked,
+        wait_s=wait_s,
+        execute_s=found.execute_latency_s if found.executed else None,
+        complete_s=found.complete_latency_s if found.kind == "spout" and found.acked else None,
+        open_windows=found.live_windows,
+        watermark_ms=found.watermark_ms,
+        watermark_lag_s=found.watermark_lag_s,
+        progress="" if found.progress is None else str(found.progress),
+    )
+
+
+def _task(task: TaskMetrics, worker: str, blocked: bool) -> TaskRow:
+    time = task.time
+    return TaskRow(
+        task_id=task.task_id,
+        worker=worker,
+        fill=task.fill,
+        capacity=task.capacity,
+        blocked=blocked,
+        counts={name: getattr(task, name) for name in METRICS},
+        execute_s=task.execute_s / task.executed if task.executed else None,
+        open_windows=0 if time is None else time.live,
+        watermark_ms=None if time is None else time.watermark_ms,
+        watermark_lag_s=None if time is None or time.lag_ms is None else time.lag_ms / 1000,
+        progress="" if task.progress is None else str(task.progress),
+    )
+
+
+def _drawn(topology: Topology, inputs: tuple[Subscription, ...]) -> list[Subscription]:
+    """Without those to the system's own components."""
+    return [one for one in inputs if one.source.component in topology.components]
+
+
+def _grouping(one: Subscription) -> str:
+    return one.kind.replace("_", " ") + (f" ({', '.join(one.fields)})" if one.fields else "")

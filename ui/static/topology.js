@@ -1,0 +1,80 @@
+// A topology: its numbers, the graph, throughput, and the table of components (which is also the graph in words).
+
+import { html, useState } from "../vendor/htm-preact.js";
+import { pathOf, send } from "./api.js";
+import { Chart } from "./chart.js";
+import { Dag } from "./dag.js";
+import { count, duration, rate } from "./format.js";
+import { rateNow, rates } from "./live.js";
+import { Card, Confirm, Failure, Fill, Stat, Table } from "./parts.js";
+
+const sum = (values) => values.reduce((total, value) => (value === null ? total : (total ?? 0) + value), null);
+
+function Stats({ tick, series }) {
+  const spouts = tick.components.filter((c) => c.kind === "spout");
+  const total = (key) => spouts.reduce((all, c) => all + c.counts[key], 0);
+  const speed = (key) => sum(spouts.map((c) => rateNow(series, c.component, key)));
+  const acked = total("acked");
+  const complete = acked ? total("complete_s") / acked : null;
+  return html`<dl class="stats">
+    <${Stat} label="Emitted" value=${rate(speed("emitted"))} note=${`${count(total("emitted"))} in all`} />
+    <${Stat} label="Acked" value=${rate(speed("acked"))} note=${`${count(acked)} in all`} />
+    <${Stat} label="Pending" value=${count(tick.pending)} note="messages" />
+    <${Stat} label="Complete" value=${duration(complete)} note="mean, emit to ack" />
+    <${Stat} label="Failed" value=${count(total("failed"))} note=${`${count(total("replayed"))} emitted again`} tone=${total("failed") ? "warn" : ""} />
+    <${Stat} label="Errors" value=${count(tick.errors)} note="in user code" tone=${tick.errors ? "bad" : ""} />
+  </dl>`;
+}
+
+export function Overview({ name, live, linkTo }) {
+  const { graph, tick, series } = live;
+  if (!graph || !tick || !series) return live.error ? null : html`<p class="loading">Loading…</p>`;
+  const hrefOf = (component) => linkTo(name, `/c/${encodeURIComponent(component)}`);
+  const key = (node) => (node.kind === "spout" ? "emitted" : "executed");
+  const speeds = new Map(graph.nodes.map((node) => [node.id, rateNow(series, node.id, key(node))]));
+  const readers = new Map(graph.nodes.map((node) => [node.id, graph.edges.filter((e) => e.target === node.id)]));
+  const order = new Map(graph.nodes.map((node, i) => [node.id, i]));
+  const rows = [...tick.components].sort((a, b) => order.get(a.component) - order.get(b.component));
+  const shown = graph.nodes.slice(0, 8);
+  const columns = [
+    { label: "Component", cell: (c) => html`<a href=${hrefOf(c.component)}>${c.component}</a>` },
+    { label: "Reads from", cell: (c) => readers.get(c.component)?.map((e) => `${e.source} (${e.grouping}${e.feedback ? ", closes a cycle" : ""})`).join(", ") || html`<span class="muted">spout</span>` },
+    { label: "Tasks", right: true, cell: (c) => count(c.tasks) },
+    { label: "Per second", right: true, cell: (c) => rate(speeds.get(c.component)) },
+    { label: "Emitted", right: true, cell: (c) => count(c.counts.emitted) },
+    { label: "Executed", right: true, cell: (c) => (c.kind === "bolt" ? count(c.counts.executed) : "") },
+    { label: "Acked", right: true, cell: (c) => count(c.counts.acked) },
+    { label: "Failed", right: true, cell: (c) => count(c.counts.failed) },
+    { label: "A tuple takes", right: true, cell: (c) => (c.kind === "bolt" ? duration(c.execute_s) : "") },
+    { label: "Mailbox", cell: (c) => (c.kind === "bolt" ? html`<${Fill} fill=${c.fill} level=${c.level} marks=${tick.marks} />` : c.wait_s ? html`<em class="level-blocked">waits ${duration(c.wait_s)} a tuple</em>` : "") },
+  ];
+  const progress = rows.filter((c) => c.progress);
+  return html`<${Stats} tick=${tick} series=${series} />
+    <${Card} title="Graph" aside=${html`<ul class="legend"><li class="level-calm">calm</li><li class="level-filling">filling</li><li class="level-blocked">blocked</li></ul>`}>
+      <${Dag} graph=${graph} tick=${tick} speeds=${speeds} hrefOf=${hrefOf} describedBy="components-note" />
+      <p id="components-note" class="hidden">The table of components below has the same numbers.</p>
+    <//>
+    ${progress.length > 0 && html`<${Card} title="Progress"><ul class="plain">${progress.map((c) => html`<li key=${c.component}><b>${c.component}</b> ${c.progress}</li>`)}</ul><//>`}
+    <${Card} title="Tuples a second" aside=${graph.nodes.length > shown.length && html`<span class="muted">the first ${shown.length} components</span>`}>
+      <${Chart} title="Tuples a second" at=${series.points.map(([at]) => at)} format=${rate}
+        lines=${shown.map((node) => ({ label: node.id, values: rates(series, node.id, key(node)) }))} />
+    <//>
+    <${Card} title="Components"><${Table} caption="Components" columns=${columns} rows=${rows} rowKey=${(c) => c.component} /><//>`;
+}
+
+export function Actions({ name, tick, guarantee }) {
+  const [asked, setAsked] = useState(false);
+  const [result, setResult] = useState(null);
+  const order = (what, body) => {
+    setAsked(false);
+    send("POST", pathOf(name, `/${what}`), body).then((done) => setResult({ text: `${name} ${done.message}` }), (error) => setResult({ error }));
+  };
+  return html`<div class="actions">
+    ${tick.state === "ACTIVE" && html`<button type="button" onClick=${() => order("deactivate")}>Deactivate</button>`}
+    ${tick.state === "INACTIVE" && html`<button type="button" onClick=${() => order("activate")}>Activate</button>`}
+    ${guarantee === "exactly-once" && html`<button type="button" onClick=${() => order("snapshot")}>Take savepoint</button>`}
+    ${["ACTIVE", "INACTIVE", "FAILED"].includes(tick.state) && html`<button type="button" class="danger" onClick=${() => setAsked(true)}>Kill…</button>`}
+    <span role="status">${result && (result.error ? html`<${Failure} error=${result.error} />` : result.text)}</span>
+    ${asked && html`<${Confirm} title=${`Kill ${name}?`} text="Its spouts stop, what is under way is processed, then it ends. It has to be submitted again to run again." action="Kill" onNo=${() => setAsked(false)} onYes=${() => order("kill", {})} />`}
+  </div>`;
+}
