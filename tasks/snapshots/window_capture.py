@@ -129,8 +129,11 @@ class _WindowPacker:
         try:
             return self._packer.chunks([None], [head])
         except UnsavableError as error:
+            key_at = (
+                3 if self._titles else 2
+            )  # start, end, final, key, result; of windows of rows: start, end, key, rows
             for result in state.get("ready", ()):
-                self._check(result[-3], result, f"a result that is due ({self._kind})", error)
+                self._check(result[key_at], result, f"a result that is due ({self._kind})", error)
             raise
 
     def rows(self, take: Callable[[], list[TableRows]]) -> list[PackedChunk]:
