@@ -224,3 +224,26 @@ def test_garbage_that_cannot_be_removed_is_reported(caplog: pytest.LogCaptureFix
 
     virtually(main())
     assert [record.getMessage() for record in caplog.records] == ["words: old snapshots were not removed: read-only"]
+
+
+def test_at_least_one_snapshot_is_kept(written: tuple[dict[str, bytes], Models]) -> None:
+    with pytest.raises(ValueError, match="at least one snapshot is kept: keep=0"):
+        Keeper(Memory(), "words", 1, keep=0)
+    blobs = written[0]
+    assert Keeper(Memory(blobs), "words", 1, keep=1).numbers == []
+
+
+def test_what_a_task_saved_is_counted() -> None:
+    state: State[str, int] = State({f"k{n}": n for n in range(1_000)})
+
+    async def main() -> None:
+        keeper = await opened(Memory())
+        saved = await save_task(keeper, 2, 1, [Capture(state, "count", 2, full=True)], LoopClock())
+        assert (saved.rows, saved.sizes, saved.full) == (1_000, {0: 1_000}, True)
+        assert sum(ref.rows for ref in saved.blobs) == 1_000
+        state.discard("k1")
+        state.put("new", 1)
+        saved = await save_task(keeper, 2, 2, [Capture(state, "count", 2, full=False)], LoopClock())
+        assert (saved.rows, saved.sizes, saved.full) == (2, {0: 1_000}, False)
+
+    virtually(main())

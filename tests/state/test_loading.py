@@ -187,3 +187,20 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
 def test_a_manifest_of_any_size_fits() -> None:
     many = Manifest(1, "words", (ComponentPlan("count", tuple(range(1000)), 1024),), savepoint=True)
     assert len(pack_manifest(many)) < MAX_BLOB_BYTES
+
+
+def test_a_key_in_the_state_of_two_tasks_is_named_with_component_and_task() -> None:
+    async def main() -> None:
+        store = Memory()
+        keeper = await opened(store)
+        made: list[TaskBlobs] = []
+        for task in TASKS:
+            saved = await save_task(
+                keeper, task, 1, [Capture(State({"a": task}), "count", task, full=True)], LoopClock()
+            )
+            made.append(TaskBlobs(task, saved.blobs, saved.sizes))
+        manifest = Manifest(1, "words", (ComponentPlan("count", TASKS, 256, ("word",), 1),), tuple(made))
+        with pytest.raises(StateError, match="component 'count', task 3: the key 'a' is in the state of two tasks"):
+            await load_split(store, manifest, "count", KeyedState("word"), 3, LoopClock())
+
+    virtually(main())
