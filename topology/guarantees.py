@@ -45,7 +45,7 @@ def guarantee_problems(topology: Topology, config: Config) -> list[str]:
 
 def lost_at_restart(topology: Topology, config: Config) -> str:
     """What a restart loses with at-least-once, in one line for the log; empty: nothing, or the guarantee was chosen."""
-    if config.guarantee != "at-least-once" or config.source_of("guarantee") != "default":
+    if config.source_of("guarantee") != "default":
         return ""
     windows = [repr(spec.id) for spec in topology.components.values() if spec.time.loses_windows]
     states = [repr(spec.id) for spec in topology.components.values() if spec.state is not None]

@@ -6,11 +6,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from aiostorm import LocalCluster
 from aiostorm.cluster import WorkerError
+from aiostorm.cluster import fingerprint as fingerprints
 from aiostorm.cluster.fingerprint import ROOT, code_of, differences, fingerprint
 from aiostorm.cluster.worker import importing
 from aiostorm.testing.simulation import World
@@ -126,3 +128,50 @@ def test_a_worker_with_different_code_is_refused_unless_any_code_is_allowed(
         assert "has different code of this topology: install the same version on both" in str(error)
         assert "another in the worker" in str(error)
         assert len(str(error).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "imports"),
+    [
+        ("import a.b, c", ["a.b", "c"]),
+        ("from a import b", ["a", "a.b"]),
+        ("from . import b", ["shop.sub", "shop.sub.b"]),
+        ("from ..c import d", ["shop.c", "shop.c.d"]),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import t\nelse:\n    import e", ["e"]),
+        ("if typing.TYPE_CHECKING:\n    import t\nelse:\n    import e", ["e"]),
+        ("if FAST:\n    import f\nelse:\n    import e", ["e", "f"]),
+        ("if sys.FAST:\n    import f", ["f"]),
+        ("if fast():\n    import f", ["f"]),
+        (
+            "try:\n    import a\nexcept E:\n    import b\nelse:\n    import c\nfinally:\n    import d",
+            ["a", "b", "c", "d"],
+        ),
+        ("with x:\n    import a\nfor y in z:\n    import b\nclass C:\n    import c", ["a", "b", "c"]),
+        ("def f():\n    import a\nasync def g():\n    import b", []),
+        ("import (", []),
+    ],
+)
+def test_the_imports_of_a_source_are_those_at_its_top(source: str, imports: list[str]) -> None:
+    digest, found = fingerprints._read(source.encode(), "shop.sub")  # pyright: ignore[reportPrivateUsage]
+    assert [name for name in found if name not in ("typing", "typing.TYPE_CHECKING")] == imports
+    assert len(digest) == 16
+
+
+def test_a_relative_import_without_a_package_is_left_out() -> None:
+    _, found = fingerprints._read(b"from . import b\nimport c", "")  # pyright: ignore[reportPrivateUsage]
+    assert found == ("c",)
+
+
+def test_a_target_that_is_not_imported_has_no_code() -> None:
+    assert code_of("fp_nowhere.jobs:make") == {}
+
+
+def test_a_package_without_a_distribution_has_the_version_that_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = fingerprints._version  # pyright: ignore[reportPrivateUsage]
+    for name, says in (("fp_says", "1.2"), ("fp_silent", None)):
+        module = ModuleType(name)
+        if says is not None:
+            module.__version__ = says  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+    assert version("fp_says") == "1.2"
+    assert version("fp_silent") == "of an unknown version"

@@ -8,6 +8,7 @@ from typing import Final
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "acker/": ("tests/acker", "tests/tasks/test_detached.py", "tests/tasks/test_ack_batch.py"),
     "backpressure/": ("tests/backpressure", "tests/tasks/test_backpressure.py"),
+    "cluster/fingerprint.py": ("tests/cluster/test_fingerprint.py",),
     "cluster/parent/worker_lifecycle.py": ("tests/cluster/parent/test_worker_lifecycle.py",),
     "cluster/scheduler.py": ("tests/cluster/test_scheduler.py",),
     "metrics/": ("tests/metrics",),
@@ -26,14 +27,24 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "state/ranges.py": ("tests/state/test_ranges.py",),
     "state/reopening_store.py": ("tests/state/test_reopening_store.py",),
     "state/sinks/": ("tests/state/sinks",),
+    "tasks/snapshots/window_capture.py": (
+        "tests/tasks/snapshots/test_window_tables.py",
+        "tests/tasks/snapshots/test_window_capture.py",
+    ),
     "topology/groupings/": ("tests/topology", "tests/tasks/test_emit.py"),
+    "topology/guarantees.py": ("tests/topology/test_guarantees.py",),
     "topology/plan.py": ("tests/topology/test_plan.py",),
+    "topology/state_checks.py": ("tests/topology/test_state_checks.py",),
+    "topology/tuples/columns.py": ("tests/topology/test_columns.py",),
+    "topology/tuples/tuples.py": ("tests/topology/test_tuples.py",),
     "transport/codec/": ("tests/transport/codec", "tests/transport/test_golden.py"),
     "transport/codec/batches.py": ("tests/transport/codec", "tests/transport/exchange/test_columns_sent.py"),
     "transport/exchange/": ("tests/transport/exchange",),
     "transport/link/": ("tests/transport/link",),
     "transport/net/stream_frames.py": ("tests/transport/net/test_stream_frames.py",),
+    "transport/remote/": ("tests/transport/remote/test_remote_machines.py",),
     "windows/": ("tests/windows", "tests/tasks/test_window_tasks.py", "tests/tasks/test_row_time.py"),
+    "windows/changes.py": ("tests/windows/test_changes.py",),
     "windows/joins/": ("tests/windows/joins/test_joins.py", "tests/windows/joins/test_joins_flow.py"),
 }
 """A module or a folder → files and folders of tests. The longest that fits counts."""

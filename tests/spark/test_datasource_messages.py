@@ -92,3 +92,23 @@ def test_a_chunk_of_another_size_than_was_said_is_refused() -> None:
 
 def test_a_text_is_clipped() -> None:
     assert len(messages.clipped("x" * 10_000)) == messages.MAX_TEXT_CHARS
+
+
+def test_a_message_has_at_most_512_kib_and_a_text_4096_characters() -> None:
+    empty = len(messages.pack(messages.ClientHello(1, "x", b"")))
+    largest = messages.ClientHello(1, "x", b"y" * (512 * 1024 - empty))
+    assert len(messages.pack(largest)) == 512 * 1024
+    assert messages.unpack(messages.pack(largest)) == largest
+    with pytest.raises(ProtocolError):
+        messages.unpack(messages.pack(messages.ClientHello(1, "x", largest.shape + b"y")))
+    assert messages.unpack(messages.pack(messages.Rejected("x" * 4096))) == messages.Rejected("x" * 4096)
+    with pytest.raises(ProtocolError):
+        messages.unpack(messages.pack(messages.Rejected("x" * 4097)))
+
+
+def test_a_chunk_has_at_most_16_mib() -> None:
+    messages.ChunkAssembly(1)
+    messages.ChunkAssembly(16 * 1024 * 1024)
+    for size in (0, 16 * 1024 * 1024 + 1):
+        with pytest.raises(ProtocolError, match=r"a chunk has 1 to 16,777,216 bytes, not"):
+            messages.ChunkAssembly(size)

@@ -11,7 +11,11 @@ import pytest
 from aiostorm import AckValueSpout, BasicBolt, Config, FailValueSpout, Spout, TopologyBuilder, TopologyError, spout
 from aiostorm.state import KeyedState, Sink, ValueState
 from aiostorm.topology import Topology, lost_at_restart, make_plan
+from aiostorm.topology.guarantees import guarantee_problems
+from aiostorm.topology.time_flow import TimeRole, Windowing
 from aiostorm.windows import BufferedWindowBolt, Count, Tumbling, WindowedBolt
+
+from .test_time_flow import topology as graph
 
 EXACTLY_ONCE = Config(guarantee="exactly-once")
 
@@ -293,3 +297,19 @@ def test_with_exactly_once_windows_may_keep_rows_for_any_time() -> None:
     with pytest.raises(TopologyError, match="choose guarantee='exactly-once'"):
         builder().create_topology()
     builder().create_topology(config=EXACTLY_ONCE)
+
+
+def test_windows_behind_a_source_that_resumes_are_refused_only_with_at_least_once() -> None:
+    made = graph(("s", TimeRole(resumes="progress="), ""), ("w", TimeRole(Windowing.EVENTS), "s"))
+    (problem,) = guarantee_problems(made, Config())
+    assert problem.startswith("spout 's': with progress= acked messages are not read again")
+    assert guarantee_problems(made, EXACTLY_ONCE) == []
+    assert guarantee_problems(made, Config(guarantee="at-most-once")) == []
+
+
+def test_nothing_is_said_if_nothing_is_lost_or_the_guarantee_was_chosen() -> None:
+    kept = graph(("s", TimeRole(), ""), ("w", TimeRole(Windowing.EVENTS), "s"))
+    assert lost_at_restart(kept, Config()) != ""
+    assert lost_at_restart(kept, Config(guarantee="at-least-once")) == ""
+    assert lost_at_restart(kept, EXACTLY_ONCE) == ""
+    assert lost_at_restart(graph(("s", TimeRole(), "")), Config()) == ""

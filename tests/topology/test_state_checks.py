@@ -9,6 +9,7 @@ import pytest
 from aiostorm import BasicBolt, Fields, Spout, TopologyBuilder, TopologyError
 from aiostorm.state import KeyedState, ValueState
 from aiostorm.topology import FieldsGrouping, KeyRangeGrouping, StreamId
+from aiostorm.topology.state_checks import by_key_ranges, declared_state, state_problems
 
 
 class Clicks(Spout):
@@ -131,3 +132,49 @@ def test_state_of_an_instance_belongs_to_the_user() -> None:
     bolt.shuffle_grouping("clicks")
     builder.set_spout("others", OwnProperty)
     assert builder.create_topology().components["bolt"].state is None
+
+
+class Mistaken(Bolt):
+    state = 5
+
+
+class Computed(Bolt):
+    @property
+    def state(self) -> int:  # type: ignore[override]
+        return 5
+
+
+class Position(Clicks):
+    state = 5
+
+
+class Versioned:
+    version = 1
+
+
+class Keyed:
+    key_fields = ("user",)
+
+
+def test_other_attributes_of_that_name_belong_to_the_user() -> None:
+    for made in (Computed, Position):
+        assert declared_state("spout" if made is Position else "bolt", made()) is None
+    bolt = Bolt()
+    bolt.state = 5  # type: ignore[assignment]
+    assert declared_state("bolt", bolt) is None
+    assert declared_state("bolt", Mistaken()) == 5
+    assert declared_state("bolt", ByUser()) is ByUser.state
+
+
+@pytest.mark.parametrize("state", [5, Versioned(), Keyed(), KeyedState, "user"])
+def test_what_is_no_declaration_is_named(state: Any) -> None:
+    (problem,) = state_problems("bolt", state, ())
+    assert problem.startswith("state must be KeyedState(")
+    assert problem.endswith("write KeyedState(…), not KeyedState") is (state is KeyedState)
+    assert by_key_ranges(state, ()) == ()
+
+
+def test_a_state_is_no_state_of_a_spout() -> None:
+    (problem,) = state_problems("spout", KeyedState("user"), ())
+    assert problem.startswith("a spout has no state = KeyedState(")
+    assert state_problems("spout", None, ()) == state_problems("bolt", None, ()) == []

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.topology import TICK_STREAM, Fields, Lineage, Origin, Segment, Tuple, TupleBatch
+from aiostorm.topology import (
+    TICK_STREAM,
+    ColumnRows,
+    Fields,
+    Lineage,
+    Origin,
+    RepeatedAnchor,
+    Segment,
+    Tuple,
+    TupleBatch,
+)
+from aiostorm.topology.tuples.tuples import TimedItems
 
 FIELDS = Fields("word", "n")
 ORIGIN = Origin("split", 4, "default", FIELDS)
@@ -78,3 +89,52 @@ def test_a_batch_is_its_segments_in_order(sizes: list[int]) -> None:
 def test_a_column_that_is_not_there() -> None:
     with pytest.raises(KeyError, match="no field 'x'"):
         TupleBatch([segment(1)]).column("x")
+
+
+# -- segments ----------------------------------------------------------------------------------------------------------
+
+BARE = Origin("numbers", 2, "default", Fields("n"))
+
+
+def test_items_of_a_stream_with_one_field_are_bare_values() -> None:
+    assert (BARE.bare, ORIGIN.bare, Origin("x", 1, "default", Fields()).bare) == (True, False, False)
+    one = Segment(BARE, [7, 8])
+    assert (list(one.rows), one.row(1), one.tuple_at(1)["n"]) == ([(7,), (8,)], (8,), 8)
+    assert segment(2).rows == [("w0", 0), ("w1", 1)]
+    assert segment(2).row(1) == ("w1", 1)
+    assert TupleBatch([one]).column("n") == [7, 8]
+
+
+def test_rows_of_columns_are_rows() -> None:
+    pa = pytest.importorskip("pyarrow")
+    bare = Segment(BARE, ColumnRows(pa.record_batch({"n": [1, 2]}), True))
+    assert list(bare.rows) == [(1,), (2,)]
+    several = Segment(ORIGIN, ColumnRows(pa.record_batch({"word": ["a", "b"], "n": [1, 2]}), False))
+    assert list(several.rows) == [("a", 1), ("b", 2)]
+
+
+def test_a_segment_without_an_anchor_is_not_tracked() -> None:
+    made = Segment(ORIGIN, [("a", 1)])
+    assert (made.root, made.edge, made.indices, made.lineage, made.done) == (0, 0, None, None, None)
+    assert (made.tracked, made.messages, made.pairs_of(0), made.open) == (False, (), (), 1)
+    assert Segment(ORIGIN, [("a", 1)], 0, 0, [3]).messages == ()
+    assert Segment(ORIGIN, [("a", 1)], 5, 9).messages == ()
+
+
+def test_the_messages_of_a_segment_are_named_once() -> None:
+    assert Segment(ORIGIN, [("a", 1)] * 4, 5, 9, [3, 1, 3, 1]).messages == [(5, 3), (5, 1)]
+    assert Segment(ORIGIN, [("a", 1)] * 4, 5, 9, RepeatedAnchor(3, 4)).messages == [(5, 3)]
+    pairs = (((5, 0), (6, 1)), ((5, 0),), ((6, 2), (5, 0)))
+    several = Segment(ORIGIN, [("a", 1)] * 3, lineage=Lineage({5: 1, 6: 2}, pairs))
+    assert several.tracked
+    assert several.messages == [(5, 0), (6, 1), (6, 2)]
+    repeated = Segment(ORIGIN, [("a", 1)] * 3, lineage=Lineage({5: 1, 6: 2}, RepeatedAnchor(((5, 0), (6, 1)), 3)))
+    assert list(repeated.messages) == [(5, 0), (6, 1)]
+
+
+def test_a_part_of_timed_items_has_its_times() -> None:
+    items = TimedItems(["a", "b", "c"], [1, 2, 3])
+    assert (list(items), items[1], items.times) == (["a", "b", "c"], "b", [1, 2, 3])
+    part = items[1:]
+    assert type(part) is TimedItems
+    assert (list(part), part.times) == (["b", "c"], [2, 3])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aiostorm.state import UnsavableError, unpack_chunks
+from aiostorm.state import chunks as chunks_module
 from aiostorm.tasks.snapshots import window_capture
 from aiostorm.tasks.snapshots.window_capture import WindowCapture, WindowTables
 from aiostorm.windows import BufferedWindows, Collect, Count, PlainWindows, Tumbling
@@ -116,3 +117,13 @@ def test_after_a_table_ends_a_large_one_begins_with_few_rows(monkeypatch: pytest
     made = list(WindowTables(machine, "hours", 7).capture(1, None).slices(stopwatch))
     assert [chunk.rows for chunk in made][:6] == [1, 4, 6, 4, 8, 16]
     assert sum(chunk.rows for chunk in made) == 311
+
+
+def test_the_largest_chunk_of_a_slice_limits_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_capture, "FIRST_ROWS", 4)
+    monkeypatch.setattr(chunks_module, "CHUNK_BYTES", 100_000)
+    machine: PlainWindows[Any] = PlainWindows(Tumbling(10), Collect())
+    values = [bytes(75_000), b"", bytes(50_000), *[b""] * 7]
+    machine.add([f"k{n}" for n in range(10)], [1] * 10, values)
+    made = list(WindowTables(machine, "hours", 7).capture(1, None).slices(stopwatch))
+    assert [chunk.rows for chunk in made] == [1, 2, 2, 2, 4], "two rows after two chunks, then twice as many"

@@ -110,6 +110,9 @@ def test_the_limit_may_be_raised_while_the_stream_is_read() -> None:
         (b"G", HTTP_REQUEST),
         (b"HTTP/1.1 400 Bad Request\r\n", HTTP_ANSWER),
         (b"\0aiostorm\2", "it uses version 2 of the frames of unix sockets, this is version 1"),
+        (b"GETS", "it begins with b'GETS', which no process of aiostorm does"),
+        (b"HTTQ", "it begins with b'HTTQ', which no process of aiostorm does"),
+        (b"\0aiostor\1", "it begins with b'\\x00aiostor\\x01', which no process of aiostorm does"),
         (b"\x16\x03\x01", "it begins with b'\\x16\\x03\\x01', which no process of aiostorm does"),
     ],
 )
