@@ -129,9 +129,8 @@ class _WindowPacker:
         try:
             return self._packer.chunks([None], [head])
         except UnsavableError as error:
-            key_at = (
-                3 if self._titles else 2
-            )  # start, end, final, key, result; of windows of rows: start, end, key, rows
+            # Of aggregates: start, end, final, key, …; of windows of rows: start, end, key, …
+            key_at = 3 if self._titles else 2
             for result in state.get("ready", ()):
                 self._check(result[key_at], result, f"a result that is due ({self._kind})", error)
             raise

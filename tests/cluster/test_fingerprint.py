@@ -175,3 +175,8 @@ def test_a_package_without_a_distribution_has_the_version_that_it_says(monkeypat
         monkeypatch.setitem(sys.modules, name, module)
     assert version("fp_says") == "1.2"
     assert version("fp_silent") == "of an unknown version"
+
+
+def test_aiostorm_and_python_are_not_code_of_the_user(shop: Callable[..., dict[str, str]]) -> None:
+    code = shop(settings="import json\nimport aiostorm.topology\nfrom aiostorm import Fields\nRATE = 3")
+    assert not [name for name in code if "aiostorm" in name or "json" in name]

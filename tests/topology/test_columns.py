@@ -40,6 +40,7 @@ from aiostorm.topology import (
     is_batch,
     split_columns,
 )
+from aiostorm.topology.tuples import columns as columns_module
 
 from .strategies import prepare, targets
 
@@ -365,3 +366,30 @@ def test_partial_key_takes_the_first_candidate_for_a_tie_of_columns_too() -> Non
             ((target, _),) = split_columns(by_column, ColumnRows(batch([word]), False))
             assert [target] == list(by_row.choose((word, 0)))
             assert by_column.used == by_row.used
+
+
+# -- what is known without rows ----------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_found_among_values() -> None:
+    batch = pa.record_batch({"n": [1]})
+    for values, found in (
+        ([batch], True),
+        ([batch, batch], True),
+        ([1, batch], True),
+        ([1, 2], False),
+        (["a", 1], False),
+    ):
+        assert columns_module.has_batches(values) is found
+    assert columns_module.has_batches([]) is False
+
+
+def test_rows_without_an_identity_stay_as_they_are() -> None:
+    rows = columns_module.ColumnRows(pa.record_batch({"n": [1]}), True)
+    assert rows.with_identity_of(None) is rows
+    assert rows.with_identity_of(pa.record_batch({"n": [2]})) is rows
+
+
+def test_the_greatest_value_of_a_column() -> None:
+    batch = pa.record_batch({"n": [3, None, 7, 5], "f": [1.5, float("nan"), None, -1.0], "e": pa.nulls(4, pa.int64())})
+    assert [columns_module.greatest_of(batch, name) for name in ("n", "f", "e")] == [7, 1.5, None]

@@ -10,7 +10,8 @@ from aiostorm.state import UnsavableError, unpack_chunks
 from aiostorm.state import chunks as chunks_module
 from aiostorm.tasks.snapshots import window_capture
 from aiostorm.tasks.snapshots.window_capture import WindowCapture, WindowTables
-from aiostorm.windows import BufferedWindows, Collect, Count, PlainWindows, Tumbling
+from aiostorm.transport.codec.scan import MAX_ITEMS
+from aiostorm.windows import BufferedWindows, Collect, Combined, Count, PlainWindows, Tumbling
 
 
 def stopwatch() -> float:
@@ -127,3 +128,13 @@ def test_the_largest_chunk_of_a_slice_limits_the_next_one(monkeypatch: pytest.Mo
     machine.add([f"k{n}" for n in range(10)], [1] * 10, values)
     made = list(WindowTables(machine, "hours", 7).capture(1, None).slices(stopwatch))
     assert [chunk.rows for chunk in made] == [1, 2, 2, 2, 4], "two rows after two chunks, then twice as many"
+
+
+def test_values_that_can_be_saved_one_by_one_and_not_together_fail_the_snapshot_and_not_the_row() -> None:
+    machine: PlainWindows[Any] = PlainWindows(Tumbling(10), Combined(a=Collect(), b=Collect()))
+    n_rows = MAX_ITEMS // 2 + 1
+    machine.add(["ann"] * n_rows, [5] * n_rows, [0] * n_rows)
+    capture = WindowTables(machine, "hours", 7).capture(1, None)
+    assert machine.add(["ann"], [5], [1]).failed == []
+    with pytest.raises(UnsavableError, match="a value of more than 250000 values"):
+        chunks(capture)

@@ -310,7 +310,7 @@ def test_inner_columns_are_counted(column: Any) -> None:
     ids=lambda column: str(column.type)[:20],
 )
 def test_a_slice_of_a_large_batch_counts_its_own_rows(column: Any) -> None:
-    batch = pa.record_batch([column], ["a"])
+    batch = pa.record_batch([column, pa.array(range(20_000))], ["a", "n"])
     for part in (batch.slice(0, 0), batch.slice(5, 10), batch.slice(19_990)):
         assert decode_batch(encode_batch(part)).equals(part)
 
