@@ -9,7 +9,8 @@ import pytest
 from aiostorm import BasicBolt, Fields, Spout, TopologyBuilder, TopologyError
 from aiostorm.state import KeyedState, ValueState
 from aiostorm.topology import FieldsGrouping, KeyRangeGrouping, StreamId
-from aiostorm.topology.state_checks import by_key_ranges, declared_state, state_problems
+from aiostorm.topology.key_range_inputs import by_key_ranges
+from aiostorm.topology.state_checks import declared_state, state_problems
 
 
 class Clicks(Spout):
