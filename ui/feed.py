@@ -100,10 +100,11 @@ class Feed:
         self._listeners.add(listener)
         if self._closed:
             listener.end()
-        elif self._timer is None:
-            self._tick()
-        elif self._last is not None:
-            listener.put(self._last)
+        else:
+            if self._timer is None:
+                self._resume()
+            if self._last is not None:
+                listener.put(self._last)
         try:
             yield listener
         finally:
@@ -126,6 +127,14 @@ class Feed:
         self._stop()
         for listener in self._listeners:
             listener.end()
+
+    def _resume(self) -> None:
+        """Rates over a moment say nothing: after a last tick, the next one comes when it would have come."""
+        age_s = PERIOD_S if self._last is None else self._clock.now() - self._last.at_s
+        if 0 <= age_s < PERIOD_S:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD_S - age_s, self._tick)
+        else:
+            self._tick()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()

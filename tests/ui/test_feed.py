@@ -57,6 +57,23 @@ async def test_many_listeners_cost_one_reading_a_second():
     assert read.count == 10
 
 
+async def test_one_that_comes_right_after_another_left_gets_the_last_tick_and_the_next_in_its_time():
+    read = Read()
+    feed = feed_of(read, ("a",))
+    seen: list[int] = []
+    with feed.listen():
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(0.2)
+    async with asyncio.TaskGroup() as group:
+        with feed.listen() as listener:
+            group.create_task(collect(listener, seen))
+            await asyncio.sleep(1.5)
+            feed.close()
+    assert seen == [1, 2]
+    first, second = (at_s for at_s, _ in feed.past().points)
+    assert second - first == pytest.approx(1.0)
+
+
 async def test_a_slow_listener_gets_the_latest_and_delays_no_other():
     feed = feed_of(Read())
     quick: list[int] = []
