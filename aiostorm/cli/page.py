@@ -84,7 +84,7 @@ def page_options(command: Any) -> Any:
         ),
         click.option(
             "--ui-token-file",
-            type=click.Path(path_type=str, exists=True, dir_okay=False),
+            type=click.Path(path_type=str, dir_okay=False),
             help="File (0600) with the page's token, 32 characters or more. Needed if other machines can reach it.",
         ),
         click.option(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from aiostorm import Config, LocalCluster, State
+from aiostorm import Config, LocalCluster, State, TopologyBuilder, spout
 from aiostorm.transport import ExposedError, NetworkError, Secret
 from aiostorm.ui import Dashboard, subapp
 from aiostorm.ui.app import ROUTES
 from aiostorm.ui.assets import assets
 from aiostorm.ui.guard import HEADERS, Role
 
-from .parts import NAME, Served, served, served_numbers, small, until
+from .parts import NAME, Served, ignore, served, served_numbers, small, until
 
 pytestmark = pytest.mark.sockets
 
@@ -240,6 +241,27 @@ async def test_snapshots_need_exactly_once():
         assert (await page.ask("GET", f"{ONE}/snapshots")).json()["available"] is False
         answer = await page.order("POST", f"{ONE}/snapshot")
         assert (answer.status, "only exactly-once has snapshots" in answer.json()["error"]) == (409, True)
+
+
+@spout(outputs="n", repeatable=True)
+def hundred() -> Iterator[int]:
+    yield from range(100)
+
+
+async def test_snapshots_are_taken_and_listed(tmp_path: Path):
+    builder = TopologyBuilder()
+    builder.set_spout("hundred", hundred)
+    builder.set_bolt("ignore", ignore).shuffle_grouping("hundred")
+    async with served() as page:
+        config = Config(guarantee="exactly-once", state_dir=str(tmp_path))
+        running = await page.cluster.submit(NAME, builder.create_topology(), config)
+        done = (await page.order("POST", f"{ONE}/snapshot")).json()
+        assert re.fullmatch(r"savepoint \d+ is committed", done["message"])
+        found = (await page.ask("GET", f"{ONE}/snapshots")).json()
+        savepoints = [each for each in found["snapshots"] if each["savepoint"]]
+        assert (found["available"], [each["problem"] for each in savepoints]) == (True, [""])
+        assert f"savepoint {savepoints[0]['number']} is" in done["message"]
+        await running.kill(0)
 
 
 async def events(page: Served, count: int, **headers: str) -> list[tuple[str, int, Any]]:

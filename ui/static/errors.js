@@ -15,7 +15,7 @@ function Group({ group, name, linkTo }) {
       <div><dt>First, last</dt><dd>${clock(group.first_s)}, ${clock(group.last_s)}</dd></div>
       ${group.on_tuple && html`<div><dt>Tuple</dt><dd><code>${group.on_tuple}</code></dd></div>`}
     </dl>
-    <pre tabindex="0" role="region" aria-label=${`Traceback of ${group.component}`}>${group.traceback}</pre>
+    <pre tabindex="0" role="group" aria-label=${`Traceback of ${group.component}`}>${group.traceback}</pre>
   </details></li>`;
 }
 
