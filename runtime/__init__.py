@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .clock import Clock, LoopClock, is_virtual
-from .errors import AiostormError, SpawnError, StoreError
+from .errors import AiostormError, SpawnError, StoreError, StorePlaceError
 from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
 from .garbage import age_objects
@@ -65,6 +65,7 @@ __all__ = [
     "StallWatch",
     "Store",
     "StoreError",
+    "StorePlaceError",
     "SystemRng",
     "ThreadedStore",
     "WarmPool",

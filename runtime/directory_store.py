@@ -8,6 +8,7 @@
 3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
    Windows, which has no flock). A `shared` store is for a process that works for the owner of the directory: it takes
    no lock, removes nothing of others, and does not make the directory. Each blob has one writer at a time.
+   A directory with files that are not of a store is refused: it would become private, and it is probably a mistake.
 4. Temporary files of an interrupted write are removed when the directory is opened, at the first call.
 5. A failed call changes nothing: a full disk is a StoreError, and the store can still be used. A failed `sync` ends it.
 6. A blob is the file `<name>.blob`, so the names `.` and `..` are harmless. If the file system does not distinguish `A`
@@ -24,7 +25,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from .errors import StoreError
+from .errors import StoreError, StorePlaceError
 from .files import OPEN_FLAGS, NewFile, make_folders, sync_file, sync_folder, write_all
 from .store import MAX_BLOB_BYTES
 from .threaded_store import ThreadedStore, check_size
@@ -38,6 +39,7 @@ _BLOB: Final = ".blob"
 _TEMPORARY: Final = ".new"
 _LOCK: Final = "lock"
 _MAX_OPEN: Final = 32
+_HARMLESS: Final = "lost+found"  # at the top of a file system
 
 
 class DirectoryStore(ThreadedStore):
@@ -154,10 +156,17 @@ class _DirectoryFiles:
             )
 
     def _open(self) -> None:
-        make_folders(self._path, mode=0o700)
-        if os.stat(self._path).st_mode & 0o077:
-            os.chmod(self._path, 0o700)
-        lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o600)
+        try:
+            make_folders(self._path, mode=0o700)
+        except OSError as error:
+            raise _unusable(self._path, error) from error
+        self._check_own()
+        try:
+            if os.stat(self._path).st_mode & 0o077:
+                os.chmod(self._path, 0o700)
+            lock_fd = os.open(os.path.join(self._path, _LOCK), os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o600)
+        except OSError as error:
+            raise _unusable(self._path, error) from error
         try:
             if fcntl is not None:
                 fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,6 +184,21 @@ class _DirectoryFiles:
             os.close(lock_fd)
             raise
         self._lock_fd = lock_fd
+
+    def _check_own(self) -> None:
+        """StoreError for a directory with files of others, unless a store has used it before."""
+        try:
+            names = os.listdir(self._path)
+        except OSError as error:
+            raise _unusable(self._path, error) from error
+        strange = sorted(name for name in names if not (name.endswith((_BLOB, _TEMPORARY)) or name.startswith(".")))
+        if strange and _LOCK not in strange and strange != [_HARMLESS]:
+            more = ", …" if len(strange) > 1 else ""
+            raise StorePlaceError(
+                f"{self._path} has files of others in it ({strange[0]:.100}{more}), and what is written here needs a "
+                f"folder of its own, which only this user may read. Use a new folder: "
+                f"{os.path.join(self._path, 'state')}"
+            )
 
     def _file(self, name: str) -> str:
         return os.path.join(self._path, name + _BLOB)
@@ -216,10 +240,34 @@ class _DirectoryFiles:
             os.close(fd)
 
 
+def _unusable(path: str, error: OSError) -> StoreError:
+    """Why a directory cannot be made or used as a store, and what to do."""
+    culprit = error.filename if isinstance(error.filename, str) else path
+    parent = os.path.dirname(culprit)
+    exists = os.path.isdir(path)
+    match error.errno:
+        case errno.EEXIST | errno.ENOTDIR:
+            file = culprit if os.path.lexists(culprit) else parent
+            why = f"{'it' if file == path else file} is a file. Use another folder, or move the file away"
+        case errno.EACCES | errno.EPERM if exists:
+            why = "this user may not write there, or does not own it. Use a folder of this user's own, or chown it"
+        case errno.EACCES | errno.EPERM:
+            why = (
+                f"this user may not write in {parent}. Use another folder, or make it and give it to this user (chown)"
+            )
+        case errno.EROFS:
+            why = "its file system is read-only. Use a folder on another one, or mount it so that it can be written"
+        case errno.ENOENT:
+            why = f"no folder can be made in {parent}. Use another one"
+        case _:
+            return StoreError(f"{path}: the folder cannot be {'used' if exists else 'made'}: {_explained(error)}")
+    return StorePlaceError(f"{path} cannot be {'used' if exists else 'made'} as a folder: {why}")
+
+
 def _explained(error: OSError) -> str:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            hint = "the disk or quota is full: free some space and try again; the blob is unchanged"
+            hint = "the disk or quota is full: free some space, then try again; nothing was changed"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             hint = "the directory must belong to this user and be writable"
         case errno.EMFILE | errno.ENFILE:
@@ -229,5 +277,5 @@ def _explained(error: OSError) -> str:
         case errno.EIO:
             hint = "the disk fails: check the system's log"
         case _:
-            hint = "the blob is unchanged"
+            hint = "nothing was changed"
     return f"{error.strerror or error}: {hint}"

@@ -21,5 +21,9 @@ class StoreError(AiostormError):
     """A store failed: the medium fails, is full or is in use by another store, or the blob is too large."""
 
 
+class StorePlaceError(StoreError):
+    """The place of a store cannot be one: not a folder, not writable, with files of others, or not known."""
+
+
 class SpawnError(AiostormError):
     """A process could not be started."""

@@ -20,7 +20,7 @@ from collections.abc import Generator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from ..runtime import MAX_BLOB_BYTES, DirectoryStore, StoreError, ThreadedStore, check_size
+from ..runtime import MAX_BLOB_BYTES, DirectoryStore, StoreError, StorePlaceError, ThreadedStore, check_size
 
 _BLOB: Final = ".blob"
 _TEMPORARY: Final = ".new"
@@ -32,19 +32,30 @@ _ATOMIC: Final = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "a
 def open_store(
     where: str, storage_options: Mapping[str, Any] | None = None, *, shared: bool = False
 ) -> DirectoryStore | FsspecStore:
-    """The store of a folder or a URL; nothing is read or written. StoreError if fsspec or a driver is missing.
+    """The store of a folder or a URL; nothing is read or written.
 
-    `storage_options`: for the driver, as fsspec takes them. `shared`: another process owns it (see DirectoryStore).
+    StorePlaceError for a URL that fsspec does not know, or if fsspec or a driver is missing. `storage_options`:
+    for the driver, as fsspec takes them. `shared`: another process owns it (see DirectoryStore).
     """
     if "://" not in where or where.startswith(("file://", "local://")):
         return DirectoryStore(where.partition("://")[2] or where, shared=shared)
     try:
         core = import_module("fsspec.core")
+    except ImportError as error:
+        raise StorePlaceError(
+            f'{where} cannot be opened: fsspec is not installed: pip install "aiostorm[fsspec]"'
+        ) from error
+    try:
         filesystem, root = core.url_to_fs(where, **(storage_options or {}))
-    except (ImportError, ValueError) as error:
-        raise StoreError(
+    except ImportError as error:
+        raise StorePlaceError(
             f'{where} cannot be opened: {error}. It needs pip install "aiostorm[fsspec]", and the driver of that file '
             "system (s3fs, gcsfs, adlfs, …)"
+        ) from error
+    except ValueError as error:
+        raise StorePlaceError(
+            f"{where} cannot be opened: {error}. Use a folder, or a URL that fsspec knows: s3://, gs://, abfs://, "
+            "hdfs://, …"
         ) from error
     return FsspecStore(filesystem, root)
 

@@ -43,6 +43,7 @@ class SnapshotConfig(BaseModel):
         None,
         "Folder, or URL of fsspec, for snapshots (exactly-once); None: .aiostorm/state/NAME.",
         "topology.state.dir",
+        min_length=1,
     )
     snapshot_interval_ms: _Number = setting(
         1000.0,

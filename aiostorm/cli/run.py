@@ -7,7 +7,8 @@
 1. A bounded topology ends by itself; any other runs until Ctrl-C, SIGTERM or `timeout_s`.
 2. Draining is bounded by the message timeout: messages that are still pending then are reported.
 3. The RunReport is complete before anything is printed; errors while it is made are among its problems.
-4. Exit codes: 0 all was processed; 1 the topology failed, or a message was not processed; 130 and 143 interrupted
+4. What cannot begin because of its snapshots (no such snapshot, a folder that cannot be one) is a CommandError.
+5. Exit codes: 0 all was processed; 1 the topology failed, or a message was not processed; 130 and 143 interrupted
    (SIGINT, SIGTERM); 124 timed out, as in timeout(1).
 """
 
@@ -22,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster import LocalCluster, RunningTopology, State, TopologyFailedError
 from ..metrics import TopologyMetrics
-from ..runtime import AiostormError
+from ..runtime import AiostormError, StorePlaceError
+from ..state import StateError
+from .errors import CommandError
 from .pressure import paced_text
 from .progress import Display, Rates, starting_text
 from .report import RunReport, pending_text
@@ -39,6 +42,9 @@ RESULTS_S = 2.0
 """Seconds to wait for the results of an interrupted topology: user code of a bolt may be stuck."""
 
 INTERRUPTED = ("interrupted", "terminated", "timed out")
+
+REFUSED = "refused"
+"""The state of a run that cannot begin: another try would meet the same."""
 
 TIMED_OUT = 124
 
@@ -78,7 +84,8 @@ class WorkerPlan:
 async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable[[RunReport], None]) -> RunReport:
     """Run a topology to its end. Never raises because of the topology: the report contains its errors.
 
-    `done` is called with the report before the cluster is closed, which user code may delay.
+    CommandError if nothing was started, because of the snapshots that it was to begin with. `done` is called
+    with the report before the cluster is closed, which user code may delay.
     """
     loop = asyncio.get_running_loop()
     stop = interrupts.listen()
@@ -96,6 +103,8 @@ async def run(job: Job, display: Display, interrupts: Interrupts, done: Callable
                 job.worker_plan.print_remote(cluster.address, cluster.remote_names)
             session = _Session(job, cluster, display, interrupts, stop, started_s)
             report = await session.run()
+            if report.state == REFUSED:
+                raise CommandError("; ".join(report.problems))
             done(report)
             return report
     finally:
@@ -245,7 +254,8 @@ class _Session:
             await running.wait_finished()
         except AiostormError as error:
             self._problems.append(str(error))
-            return "failed"
+            cannot_begin = isinstance(error, StorePlaceError) or (isinstance(error, StateError) and error.final)
+            return REFUSED if cannot_begin else "failed"
         return "finished"
 
     async def _drain(self) -> bool:

@@ -98,8 +98,19 @@ def test_what_to_restore_is_checked(aiostorm: Command, restore: str, error: str)
 def test_a_snapshot_that_is_not_there(aiostorm: Command, tmp_path: Path) -> None:
     options = ("-q", "--guarantee", "exactly-once", "--state", str(tmp_path), "--restore", "7")
     outcome = aiostorm("run", EXACT, *options)
-    assert outcome.code == 1
+    assert (outcome.code, outcome.out) == (2, "")
     assert "there is no snapshot 7; there are: none" in outcome.err
+
+
+def test_a_folder_that_cannot_be_one_is_exit_code_2(aiostorm: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = aiostorm("run", EXACT, "-q", "--guarantee", "exactly-once", "--state", str(tmp_path / "file"))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith(f"Error: {tmp_path / 'file'} cannot be made as a folder: it is a file.")
+    outcome = aiostorm("run", EXACT, "-q", "--guarantee", "exactly-once", "--state", "")
+    assert outcome.code == 2
+    assert "topology.state.dir" in outcome.err
 
 
 @pytest.mark.parametrize("option", [("--state", "state"), ("--restore", "3"), ("--restore", "none")])
