@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
+    from .snapshots.status import SnapshotStatus
     from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
@@ -114,6 +115,11 @@ class RunningTopology:
         Components whose tasks have not moved for a while are shown as empty.
         """
         return self._runtime.reports.backpressure()
+
+    @property
+    def snapshots(self) -> SnapshotStatus | None:
+        """With exactly once: its last snapshot, and how often it was rolled back. None with another guarantee."""
+        return self._runtime.snapshots if isinstance(self._runtime, ExactlyOnceRuntime) else None
 
     def workers(self) -> list[WorkerStatus]:
         """The workers: pid, tasks, restarts. Empty if all tasks run in this process."""

@@ -66,6 +66,8 @@ class Snapshot:
     """Which spouts wait, and why; empty if none waits."""
     starting: str = ""
     """What is being started; empty when the topology runs."""
+    snapshots: str = ""
+    """With exactly once: the last snapshot. Then nothing is acked, and nothing is pending."""
 
 
 class Rates:
@@ -76,7 +78,9 @@ class Rates:
         self._period_s = period_s
         self._samples: deque[tuple[float, dict[str, tuple[int, int]]]] = deque([(started_s, {})])
 
-    def snapshot(self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "") -> Snapshot:
+    def snapshot(
+        self, metrics: TopologyMetrics, now_s: float, paced: str = "", starting: str = "", snapshots: str = ""
+    ) -> Snapshot:
         """The snapshot at `now_s`, with rates since the sample that is `period_s` old (or the oldest)."""
         while len(self._samples) > 1 and self._samples[1][0] <= now_s - self._period_s:
             self._samples.popleft()
@@ -96,6 +100,7 @@ class Rates:
             late=sum(c.late for c in shown),
             paced=paced,
             starting=starting,
+            snapshots=snapshots,
         )
 
 
@@ -130,11 +135,14 @@ def plain_line(snapshot: Snapshot) -> str:
     fills = [f"{row.component} {row.fill:.0%}" for row in snapshot.rows if row.kind == "bolt"]
     pending = f"pending {snapshot.pending_messages:,} in {_count(snapshot.pending_trees, 'tree')}"
     far = [f"{row.component} {row.progress}" for row in snapshot.rows if row.progress is not None]
-    parts = [f"{snapshot.elapsed_s:.1f} s", *rates, *far, pending, *([f"fill {' '.join(fills)}"] if fills else [])]
+    parts = [f"{snapshot.elapsed_s:.1f} s", *rates, *far, *([] if snapshot.snapshots else [pending])]
+    parts += [f"fill {' '.join(fills)}"] if fills else []
     for name in ("failed", "replayed", "dead_lettered", "late"):
         count = getattr(snapshot, name)
-        if count or name == "failed":
+        if count or (name == "failed" and not snapshot.snapshots):
             parts.append(f"{name.replace('_', '-')} {count:,}")
+    if snapshot.snapshots:
+        parts.append(f"snapshots: {snapshot.snapshots}")
     return "  ".join(parts)
 
 
@@ -255,7 +263,8 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
     head = f"{title}  {snapshot.elapsed_s:.1f} s" + (f"  {snapshot.starting}" if snapshot.starting else "")
     table = Table(title=head, title_justify="left", caption_justify="left", box=None)
     table.add_column("component", no_wrap=True)
-    for name in ("tasks", "emitted/s", "executed/s", "acked", "failed"):
+    acks = () if snapshot.snapshots else ("acked", "failed")
+    for name in ("tasks", "emitted/s", "executed/s", *acks):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("mailbox", width=12)
     table.add_column("", justify="right", width=10)
@@ -267,24 +276,27 @@ def live_table(snapshot: Snapshot, title: str, high_mark: float) -> Table:
             str(row.tasks),
             f"{row.emitted_per_s:,.0f}",
             f"{row.executed_per_s:,.0f}" if row.kind == "bolt" else "",
-            f"{row.acked:,}",
-            f"{row.failed:,}",
+            *((f"{row.acked:,}", f"{row.failed:,}") if acks else ()),
             bar if row.kind == "bolt" else "",
             (f"{row.fill:.0%}" + (" full" if full else "")) if row.kind == "bolt" else "",
         )
         table.add_row(*cells, style="red" if row.failed else None)
-    table.caption = (
-        f"pending {snapshot.pending_messages:,} messages in {_count(snapshot.pending_trees, 'tree')}, "
-        f"replayed {snapshot.replayed:,}, dead-lettered {snapshot.dead_lettered:,}"
-        + (f", late {snapshot.late:,}" if snapshot.late else "")
-        + "".join(
-            f"\n{escape(row.component)}: {escape(str(row.progress))}"
-            for row in snapshot.rows
-            if row.progress is not None
-        )
-        + (f"\npaced: {escape(snapshot.paced)}" if snapshot.paced else "")
-    )
+    table.caption = escape(_caption(snapshot))
     return table
+
+
+def _caption(snapshot: Snapshot) -> str:
+    """What stands below the live table."""
+    lines = [f"snapshots: {snapshot.snapshots}"]
+    if not snapshot.snapshots:
+        pending = f"pending {snapshot.pending_messages:,} messages in {_count(snapshot.pending_trees, 'tree')}"
+        lines = [f"{pending}, replayed {snapshot.replayed:,}, dead-lettered {snapshot.dead_lettered:,}"]
+    if snapshot.late:
+        lines[0] += f", late {snapshot.late:,}"
+    lines += [f"{row.component}: {row.progress}" for row in snapshot.rows if row.progress is not None]
+    if snapshot.paced:
+        lines.append(f"paced: {snapshot.paced}")
+    return "\n".join(lines)
 
 
 def choose_display(title: str, high_mark: float, *, quiet: bool) -> Display:

@@ -21,6 +21,7 @@ from ..metrics import METRICS, ComponentMetrics, TopologyMetrics
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
+    from ..cluster import SnapshotStatus
     from ..tasks import ErrorReport
 
 SHOWN_LINES = 20
@@ -52,6 +53,8 @@ class RunReport:
     pressure: Backpressure | None = None
     paced: str = ""
     """Which spouts waited, as text; `pressure` is the same as data. Both from the end of the run."""
+    snapshots: SnapshotStatus | None = None
+    """With exactly once, which has no acks: messages and trees are not counted."""
 
     @property
     def messages(self) -> dict[str, int]:
@@ -108,8 +111,9 @@ def as_json(report: RunReport) -> str:
         "done_before": report.done_before or None,
         "summary": report.summary,
         "results": report.results if report.summary is None else None,
-        "messages": report.messages,
-        "trees": report.trees,
+        "messages": report.messages if report.snapshots is None else None,
+        "trees": report.trees if report.snapshots is None else None,
+        "snapshots": report.snapshots,
         "backpressure": report.pressure,
         "pending": dict(report.pending),
         "components": {name: _component(c, report.elapsed_s) for name, c in _shown(report.metrics)},
@@ -228,10 +232,22 @@ def _results(results: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def _totals(report: RunReport) -> str:
+    end = f"{printable(report.topology)} {report.state} after {report.elapsed_s:.1f} s"
+    if report.done_before:
+        end += f": nothing was processed, {printable(report.done_before)}"
+    return f"{end}\n{table(_facts(report))}\n\n{_components(report)}"
+
+
+def _facts(report: RunReport) -> list[tuple[str, str]]:
     messages = report.messages
-    counts = ", ".join(f"{messages[name]:,} {name.replace('_', '-')}" for name in ("acked", "failed", "replayed"))
-    counts += f", {messages['dead_lettered']:,} dead-lettered, {messages['pending']:,} pending"
-    facts = [("messages", counts), ("trees", f"{report.trees:,}")]
+    if report.snapshots is None:
+        counts = ", ".join(f"{messages[name]:,} {name.replace('_', '-')}" for name in ("acked", "failed", "replayed"))
+        counts += f", {messages['dead_lettered']:,} dead-lettered, {messages['pending']:,} pending"
+        facts = [("messages", counts), ("trees", f"{report.trees:,}")]
+    else:
+        facts = [("rows", _rows_text(report)), ("snapshots", snapshots_text(report.snapshots))]
+        if report.snapshots.rolled_back:
+            facts.append(("rolled back", _rolled_back(report.snapshots)))
     if report.paced:
         facts.append(("paced", report.paced))
     facts += [
@@ -246,24 +262,69 @@ def _totals(report: RunReport) -> str:
         )
     if report.error_count:
         facts.append(("errors", f"{report.error_count:,} in user code"))
-    head = ("component", "tasks", "emitted", "executed", "acked", "failed", "per second")
+    return facts
+
+
+def _components(report: RunReport) -> str:
+    """The table of components. With exactly once, nothing is acked."""
+    acks = report.snapshots is None
+    head = ("component", "tasks", "emitted", "executed", *(("acked", "failed") if acks else ()), "per second")
     rows = [
         (
             printable(name),
             str(len(c.tasks)),
             f"{c.emitted:,}",
             f"{c.executed:,}" if c.kind == "bolt" else "",
-            f"{c.acked:,}",
-            f"{c.failed:,}",
+            *((f"{c.acked:,}", f"{c.failed:,}") if acks else ()),
             f"{_rate(c.emitted if c.kind == 'spout' else c.executed, report.elapsed_s):,.0f}",
         )
         for name, c in _shown(report.metrics)
     ]
-    components = table(rows, head, right=frozenset(range(1, len(head))))
-    end = f"{printable(report.topology)} {report.state} after {report.elapsed_s:.1f} s"
-    if report.done_before:
-        end += f": nothing was processed, {printable(report.done_before)}"
-    return f"{end}\n{table(facts)}\n\n{components}"
+    return table(rows, head, right=frozenset(range(1, len(head))))
+
+
+def _rows_text(report: RunReport) -> str:
+    shown = [c for _, c in _shown(report.metrics)]
+    emitted = sum(c.emitted for c in shown if c.kind == "spout")
+    executed = sum(c.executed for c in shown)
+    again = report.snapshots is not None and report.snapshots.rolled_back
+    more = ", with those that were repeated after a rollback" if again else ""
+    return f"{emitted:,} emitted by spouts, {executed:,} executed by bolts{more}"
+
+
+def snapshots_text(status: SnapshotStatus, *, running: bool = False) -> str:
+    """The newest snapshot, and what has failed since. `running`: with its age."""
+    if not status.taken:
+        text = "none taken" if status.number is None else f"none taken since number {status.number}, the first"
+    else:
+        age = f"{status.age_s:.1f} s ago, " if running else ""
+        took = f"{status.took_s:.1f} s" if status.took_s >= 1 else f"{status.took_s * 1000:.0f} ms"
+        text = f"{status.taken:,} taken, the last is number {status.number}: {age}took {took}"
+        text += f", {_count(status.size_bytes, 'byte')}"
+    if status.failed:
+        text += f"; {status.failed:,} failed since: {_short(printable(status.problem), 200)}"
+    if running and status.rolled_back:
+        text += f"; rolled back {_count(status.rolled_back, 'time')}"
+    return text
+
+
+def _rolled_back(status: SnapshotStatus) -> str:
+    last = " the last" if status.rolled_back > 1 else ""
+    return f"{_count(status.rolled_back, 'time')},{last} because of: {_short(printable(status.reason), 200)}"
+
+
+def stopped_text(report: RunReport) -> str:
+    """What a run that was stopped leaves to the next one."""
+    if report.snapshots is None:
+        return f"pending: {pending_text(report.pending)}"
+    return continues_text(report.snapshots)
+
+
+def continues_text(status: SnapshotStatus) -> str:
+    """Where the next run begins."""
+    return "the next run " + (
+        "begins from the start" if status.number is None else f"continues from snapshot {status.number}"
+    )
 
 
 def windows_text(c: ComponentMetrics) -> str:

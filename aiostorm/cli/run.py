@@ -28,7 +28,7 @@ from ..state import StateError
 from .errors import CommandError
 from .pressure import paced_text
 from .progress import Display, Rates, starting_text
-from .report import RunReport, pending_text
+from .report import RunReport, continues_text, pending_text, snapshots_text
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
@@ -330,6 +330,7 @@ class _Session:
             errors=tuple(running.errors()) if running is not None else (),
             pressure=self._pressure,
             paced="" if self._pressure is None else paced_text(self._pressure),
+            snapshots=running.snapshots if running is not None else None,
         )
         return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))
 
@@ -343,7 +344,9 @@ class _Session:
             if running is not None:
                 paced = paced_text(running.backpressure())
                 starting = starting_text(running.workers()) if running.state is State.STARTING else ""
-                self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting))
+                status = running.snapshots
+                taken = "" if status is None else snapshots_text(status, running=True)
+                self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting, taken))
 
     def _abandon(self) -> None:
         """The process ends now: remove its files."""
@@ -353,9 +356,15 @@ class _Session:
             self._job.worker_plan.abandon()
 
     def _first_message(self) -> str:
-        pending = self._running.metrics().pending if self._running is not None else 0
-        return f"Stopping: no new messages, {pending:,} in flight are drained. Press Ctrl-C again to stop now."
+        if self._running is not None and self._running.snapshots is not None:
+            work = "no new rows, what was emitted is processed, and a last snapshot is taken"
+        else:
+            pending = self._running.metrics().pending if self._running is not None else 0
+            work = f"no new messages, {pending:,} in flight are drained"
+        return f"Stopping: {work}. Press Ctrl-C again to stop now."
 
     def _last_message(self) -> str:
+        if self._running is not None and self._running.snapshots is not None:
+            return f"Stopped now: {continues_text(self._running.snapshots)}."
         pending = self._running.pending() if self._running is not None else {}
         return f"Stopped now. Pending: {pending_text(pending)}."

@@ -183,7 +183,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     from ..runtime import loop_factory
     from .progress import LiveTable
     from .report import as_json as json_text
-    from .report import as_text, pending_text
+    from .report import as_text, stopped_text
     from .run import INTERRUPTED, exit_code
     from .run import run as run_job
 
@@ -199,7 +199,7 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     def done(report: RunReport) -> None:
         click.echo(json_text(report) if as_json else as_text(report), file=out)
         if report.state in INTERRUPTED:
-            click.echo(f"{report.state}; pending: {pending_text(report.pending)}", err=True)
+            click.echo(f"{report.state}; {stopped_text(report)}", err=True)
             interrupts.end_within(job.config.graceful_stop_s, exit_code(report, interrupts), _LEFT_BEHIND)
         for problem in report.problems:
             click.echo(f"Error: {problem}", err=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .messages import SnapshotSetup
     from .place import Restore
     from .runtime import Rebuildable
+    from .status import SnapshotStatus
 
 MakeRebuildable = Callable[["SnapshotSetup", "SnapshotManager"], "Rebuildable"]
 """(how the tasks begin, whom they report to) → the runtime."""
@@ -54,6 +55,11 @@ class ExactlyOnceRuntime:
     @property
     def reports(self) -> RuntimeReports:
         return NoReports() if self._inner is None else self._inner.reports
+
+    @property
+    def snapshots(self) -> SnapshotStatus:
+        """What is told of its snapshots."""
+        return self._manager.status
 
     @property
     def mode(self) -> Mode:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ..runtimes import OnTaskGaveUp
     from .place import Restore, SnapshotPlace
     from .runtime import Rebuildable
+    from .status import SnapshotStatus
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -102,6 +103,11 @@ class SnapshotManager:
         """The incarnation of the tasks."""
         return self._coordinator.incarnation
 
+    @property
+    def status(self) -> SnapshotStatus:
+        """What is told of its snapshots."""
+        return self._pace.status(self._now_s())
+
     def is_current(self, incarnation: int) -> bool:
         """Do tasks of this incarnation run?"""
         return incarnation == self._coordinator.incarnation and "rollback" not in self._work
@@ -119,6 +125,7 @@ class SnapshotManager:
         tasks = [task for plan in self._plans for task in plan.tasks]
         self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
         number = None if manifest is None else manifest.number
+        self._pace.restored(number)
         if manifest is not None:
             log.info("topology %s continues from snapshot %d in %s", self._name, number, self._place.where)
             self._warn_of_removed(manifest)
@@ -218,6 +225,7 @@ class SnapshotManager:
                 case Commit():
                     runtime.send(CommitSnapshot(action.number, action.incarnation))
                 case Abort():
+                    self._pace.failed(action.reason)
                     log.warning("topology %s: snapshot %d has failed: %s", self._name, action.number, action.reason)
                     runtime.send(AbortSnapshot(action.number, self._coordinator.incarnation))
                 case Rollback():
@@ -259,7 +267,7 @@ class SnapshotManager:
         except AiostormError as error:  # the place belongs to another process
             self._gave_up(f"/{self._name}/snapshots", error)
         else:
-            coordinator.postpone(self._pace.finished(self._now_s()))
+            coordinator.postpone(self._pace.finished(manifest, self._now_s()))
             self._apply(coordinator.on_written(number, self._now_s()))
 
     async def _roll_back(self, runtime: Rebuildable) -> None:
@@ -273,6 +281,7 @@ class SnapshotManager:
                 number = None if manifest is None else manifest.number
                 where = "the start" if number is None else f"snapshot {number}"
                 log.warning("topology %s goes back to %s: %s", self._name, where, wanted.reason)
+                self._pace.rolled_back(number, wanted.reason)
                 await runtime.rebuild(SnapshotSetup(wanted.incarnation, number, self._place.where))
                 if self._wanted is None:
                     self._apply(self._coordinator.on_restored(wanted.incarnation, number, self._now_s()))

@@ -1,14 +1,17 @@
-"""SnapshotPace: when snapshots may begin, what they cost, and who waits for one."""
+"""SnapshotPace: when snapshots may begin, what they cost, who waits for one, and what is told of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...state import Governor, SnapshotSettings
+from .status import SnapshotStatus
 
 if TYPE_CHECKING:
+    from ...state import Manifest
     from ...topology import Config
     from .messages import TasksSaved
 
@@ -24,6 +27,24 @@ class SnapshotPace:
         self._began_s = 0.0
         self._loop_s = 0.0
         self._requests: set[asyncio.Future[int]] = set()
+        self._status = SnapshotStatus()
+        self._complete_s = 0.0  # when the newest snapshot was
+
+    def status(self, now_s: float) -> SnapshotStatus:
+        """What is told of the snapshots."""
+        return replace(self._status, age_s=round(now_s - self._complete_s, 4)) if self._status.taken else self._status
+
+    def restored(self, number: int | None) -> None:
+        """The first tasks begin with this snapshot."""
+        self._status = replace(self._status, number=number)
+
+    def failed(self, reason: str) -> None:
+        """A snapshot has failed."""
+        self._status = replace(self._status, failed=self._status.failed + 1, problem=reason)
+
+    def rolled_back(self, number: int | None, reason: str) -> None:
+        """All tasks go back to this snapshot."""
+        self._status = replace(self._status, number=number, rolled_back=self._status.rolled_back + 1, reason=reason)
 
     def triggered(self, now_s: float) -> None:
         """A snapshot begins."""
@@ -33,8 +54,18 @@ class SnapshotPace:
         """The tasks of one process have saved their state: they share its event loop."""
         self._loop_s = max(self._loop_s, sum(done.loop_ms for done in report.parts) / 1000)
 
-    def finished(self, now_s: float) -> float:
+    def finished(self, manifest: Manifest, now_s: float) -> float:
         """The snapshot is durable. When the next one may begin."""
+        self._complete_s = now_s
+        self._status = replace(
+            self._status,
+            number=manifest.number,
+            taken=self._status.taken + 1,
+            took_s=round(now_s - self._began_s, 4),
+            size_bytes=sum(ref.size_bytes for part in manifest.tasks for ref in part.blobs),
+            failed=0,
+            problem="",
+        )
         self._governor.finished(self._began_s, self._loop_s)
         return self._governor.due_s(now_s)
 

@@ -131,6 +131,19 @@ def drawn() -> tuple[LiveTable, io.StringIO]:
     return LiveTable(console, "word-count", 0.8), console.file
 
 
+def test_with_exactly_once_nothing_is_acked_or_pending():
+    rates = Rates(0.0)
+    rates.snapshot(metrics(0, 0), 1.0)
+    snapshot = rates.snapshot(metrics(10, 8, fill=(40, 12)), 2.0, snapshots="3 taken")
+    assert plain_line(snapshot) == "2.0 s  lines 10/s  count 8/s  fill count 40%  snapshots: 3 taken"
+    table, file = drawn()
+    with table:
+        table.show(snapshot)
+    text = ESCAPES.sub("", file.getvalue())
+    assert "snapshots: 3 taken" in text
+    assert not any(word in text for word in ("acked", "failed", "pending", "replayed"))
+
+
 def test_live_table():
     table, file = drawn()
     rates = Rates(0.0)

@@ -13,7 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli.report import RunReport, as_json, as_text, pending_text, plain, render, table
+from aiostorm.cli.report import (
+    RunReport,
+    as_json,
+    as_text,
+    pending_text,
+    plain,
+    render,
+    snapshots_text,
+    stopped_text,
+    table,
+)
+from aiostorm.cluster import SnapshotStatus
 from aiostorm.metrics import METRICS, ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
 
 
@@ -139,6 +150,42 @@ def test_text():
         "in             1       12                8       5           6\n"
         "out            1        0        12      7       5           6"
     )
+
+
+def test_exactly_once_has_snapshots_instead_of_acks():
+    status = SnapshotStatus(17, taken=12, took_s=0.0125, size_bytes=2_048)
+    found = report(snapshots=status, summary={"sum": 3})
+    assert as_text(found) == (
+        "sum  3\n\n"
+        "jobs finished after 2.0 s\n"
+        "rows       12 emitted by spouts, 12 executed by bolts\n"
+        "snapshots  12 taken, the last is number 17: took 12 ms, 2,048 bytes\n"
+        "errors     1 in user code\n\n"
+        "component  tasks  emitted  executed  per second\n"
+        "in             1       12                     6\n"
+        "out            1        0        12           6"
+    )
+    document = json.loads(as_json(found))
+    assert (document["messages"], document["trees"]) == (None, None)
+    assert document["snapshots"]["number"] == 17
+    assert stopped_text(found) == "the next run continues from snapshot 17"
+    assert json.loads(as_json(report()))["snapshots"] is None
+
+
+def test_rollbacks_and_failed_snapshots_are_told():
+    status = SnapshotStatus(17, 12, 0.5, 1.25, 1, failed=2, problem="the disk is full", rolled_back=3, reason="a died")
+    text = as_text(report(snapshots=status))
+    assert "12 emitted by spouts, 12 executed by bolts, with those that were repeated after a rollback\n" in text
+    assert "number 17: took 1.2 s, 1 byte; 2 failed since: the disk is full\n" in text
+    assert "rolled back  3 times, the last because of: a died\n" in text
+    assert snapshots_text(status, running=True) == (
+        "12 taken, the last is number 17: 0.5 s ago, took 1.2 s, 1 byte; 2 failed since: the disk is full; "
+        "rolled back 3 times"
+    )
+    assert snapshots_text(SnapshotStatus()) == "none taken"
+    assert snapshots_text(SnapshotStatus(4)) == "none taken since number 4, the first"
+    assert stopped_text(report(snapshots=SnapshotStatus())) == "the next run begins from the start"
+    assert stopped_text(report()) == "pending: nothing"
 
 
 def test_windows():

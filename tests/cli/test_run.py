@@ -99,6 +99,7 @@ def test_json(aiostorm: Command, loop: str):
             "given_up": 0,
             "pending": 0,
         },
+        "snapshots": None,
         "pending": {"numbers": []},
         "error_count": 0,
         "errors": [],

@@ -28,6 +28,19 @@ def test_a_run_continues_where_the_last_one_ended(aiostorm: Command, tmp_path: P
     assert re.search(r"^numbers +1 +20 ", again.out, re.MULTILINE)
 
 
+def test_a_run_says_what_its_snapshots_were(aiostorm: Command, tmp_path: Path) -> None:
+    options = ("-q", "--guarantee", "exactly-once", "--state", str(tmp_path))
+    outcome = aiostorm("run", EXACT, "10", *options)
+    assert "rows       10 emitted by spouts, 10 executed by bolts\n" in outcome.out
+    assert re.search(
+        r"^snapshots +\d+ taken, the last is number \d+: took \d+ ms, \d+ bytes$", outcome.out, re.MULTILINE
+    )
+    assert "acked" not in outcome.out
+    found = aiostorm("run", EXACT, "10", *options, "--json").json
+    assert found["messages"] is None
+    assert found["snapshots"]["taken"] >= 1
+
+
 def test_the_snapshots_of_a_folder(aiostorm: Command, tmp_path: Path) -> None:
     options = ("-q", "--guarantee", "exactly-once", "--state", str(tmp_path))
     assert aiostorm("run", EXACT, *options).code == 0

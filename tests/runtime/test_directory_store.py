@@ -406,7 +406,7 @@ async def test_a_file_in_the_way_is_reported(tmp_path: Path, path: str) -> None:
 
 async def test_a_folder_with_files_of_others_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("of the user")
-    os.chmod(tmp_path, 0o755)
+    os.chmod(tmp_path, 0o755)  # noqa: S103 - it must stay so
     refused = r"has files of others in it \(notes\.txt\).* Use a new folder: .*state"
     async with opened(tmp_path) as store:
         with pytest.raises(StorePlaceError, match=refused):
