@@ -280,6 +280,8 @@ class SnapshotManager:
                 manifest = await self._back_to(wanted.number)
                 number = None if manifest is None else manifest.number
                 where = "the start" if number is None else f"snapshot {number}"
+                if runtime.mode == "ended":
+                    where += ", and its spouts have ended: the rows after it come in the next run"
                 log.warning("topology %s goes back to %s: %s", self._name, where, wanted.reason)
                 self._pace.rolled_back(number, wanted.reason)
                 await runtime.rebuild(SnapshotSetup(wanted.incarnation, number, self._place.where))

@@ -242,11 +242,12 @@ def counting(
     keys: int = 17,
     tasks: tuple[int, int, int, int] = (2, 2, 3, 2),
     failing: Failing | None = None,
+    keyed: type[Keyed] = Keyed,
 ) -> Topology:
     """numbers → keyed → count → total → store."""
     builder = TopologyBuilder()
     builder.set_spout("numbers", spout or Numbers(count), tasks[0])
-    builder.set_bolt("keyed", Keyed(keys, failing), tasks[1]).shuffle_grouping("numbers")
+    builder.set_bolt("keyed", keyed(keys, failing), tasks[1]).shuffle_grouping("numbers")
     builder.set_bolt("count", COUNTERS[counter](), tasks[2]).fields_grouping("keyed", "key")
     builder.set_bolt("total", Total(), tasks[3]).local_or_shuffle_grouping("count")
     builder.set_bolt("store", Store(database), tasks[3]).shuffle_grouping("total")
