@@ -160,9 +160,10 @@ class LocalRuntime:
         self.task_set.update(config)
         self._stalls.update(self._stall_limits_s())
 
-    async def results(self) -> dict[str, list[Result]]:
+    async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         found: dict[str, list[Result]] = {}
         for task in self.task_set.tasks:
+            broken()
             value = await self.result_of(task)
             if value is not None:
                 found.setdefault(task.task.component, []).append(value)

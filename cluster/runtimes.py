@@ -106,8 +106,11 @@ class TopologyRuntime(Protocol):
         """Change the settings, which are already checked."""
         ...
 
-    async def results(self) -> dict[str, list[Result]]:
-        """Component → the results of its tasks that are not None."""
+    async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
+        """Component → the results of its tasks that are not None. Waits for tasks that are being built again.
+
+        `broken` raises if that is in vain.
+        """
         ...
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:

@@ -102,17 +102,24 @@ class DistributedRuntime:
         self._deployment.config = config
         await notify_all(self._handles, UpdateConfig(settings_of(config)))
 
-    async def results(self) -> dict[str, list[Result]]:
-        """Waits for a worker that is being restarted; WorkerError if one ends meanwhile."""
-        by_task: dict[int, Result] = {}
+    async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
+        """Waits for a worker that is being restarted; WorkerError if one ends meanwhile.
+
+        With exactly once, all results are of one build: it waits for the next one if one is lost meanwhile.
+        """
         async with self._gathering:  # a worker keeps only its last results
-            for worker_handle in self._handles:
-                while not worker_handle.works:
-                    if self._ending.done() or self.reports.degraded:
-                        why = self.reports.degraded or "the topology ends"
-                        raise WorkerError(f"{worker_handle.name} does not run: {why}")
-                    await self._changes.wait()
-                by_task.update(await results_of(worker_handle))
+            while True:
+                build = self._builds.current
+                try:
+                    by_task = await self._results_by_task(broken)
+                except WorkerError:
+                    if self._builds.exactly_once is None or self._ending.done() or self.reports.degraded:
+                        raise
+                    if self._builds.current is build and self._builds.are_whole:
+                        raise
+                    continue
+                if self._builds.exactly_once is None or self._builds.current is build:
+                    break
         found: dict[str, list[Result]] = {}
         for task in self.plan.tasks:
             if task.task_id in by_task:
@@ -271,6 +278,19 @@ class DistributedRuntime:
         return None if None in answers else [answer for answer in answers if answer is not None]
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _results_by_task(self, broken: Callable[[], None]) -> dict[int, Result]:
+        exactly_once = self._builds.exactly_once is not None
+        by_task: dict[int, Result] = {}
+        for worker_handle in self._handles:
+            while not worker_handle.works or (exactly_once and not self._builds.are_whole):
+                if self._ending.done() or self.reports.degraded:
+                    why = self.reports.degraded or "the topology ends"
+                    raise WorkerError(f"{worker_handle.name} does not run: {why}")
+                broken()
+                await self._changes.wait()
+            by_task.update(await results_of(worker_handle))
+        return by_task
 
     @property
     def _handles(self) -> list[WorkerHandle]:

@@ -81,8 +81,17 @@ class ExactlyOnceRuntime:
     async def update(self, config: Config) -> None:
         await self.inner.update(config)
 
-    async def results(self) -> dict[str, list[Result]]:
-        return await self.inner.results()
+    async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
+        """Of tasks that are not being rolled back: what they lose is no result."""
+        while True:
+            broken()
+            incarnation = self._manager.incarnation
+            if not self._manager.is_current(incarnation):
+                await self._changes.wait(self._manager.rebuilt())
+                continue
+            found = await self.inner.results(broken)
+            if self._manager.is_current(incarnation):
+                return found
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ...actors import MailboxClosedError
 from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ..changes import Changes
 from ..local_runtime import LocalRuntime
@@ -163,8 +164,18 @@ class RebuiltLocalRuntime:
     async def update(self, config: Config) -> None:
         await self._runtime.update(config)
 
-    async def results(self) -> dict[str, list[Result]]:
-        return await self._runtime.results()
+    async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
+        while True:
+            broken()
+            runtime = self._runtime
+            if not self._is_up:
+                await self._changes.wait()
+                continue
+            try:
+                return await runtime.results(broken)
+            except MailboxClosedError:
+                if self._runtime is runtime and self._is_up:
+                    raise
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:
