@@ -21,6 +21,7 @@ from ..topology import Config, Segment, Topology, lost_at_restart
 from .local_runtime import LocalRuntime
 from .names import check_name
 from .running_topology import RunningTopology
+from .snapshots.place import Beginning
 from .targets import import_topology, target_of
 
 if TYPE_CHECKING:  # imported only if there are workers, since these need a network
@@ -127,11 +128,13 @@ class LocalCluster:
         *,
         arguments: Sequence[str] = (),
         restore: Restore = "latest",
+        repeat_output: bool = False,
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
         It may be given by its import string ("package.module:topology"), with arguments if that is a function.
         `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
+        RepeatedOutputError if sinks have committed rows after it, unless `repeat_output` allows to write them again.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
         ValueError for a name that runs already or cannot be used; ConfigError and TopologyError for what is seen to be
         wrong before anything starts; TopologyFailedError if a component cannot be opened; TopologyKilledError if it is
@@ -159,7 +162,7 @@ class LocalCluster:
             settings,
             on_killed=lambda: self._forget(name),
             make_runtime=lambda gave_up: self._make_runtime(
-                name, topology, settings, target, tuple(arguments), gave_up, restore
+                name, topology, settings, target, tuple(arguments), gave_up, Beginning(restore, repeat_output)
             ),
         )
         self._topologies[name] = running
@@ -251,11 +254,11 @@ class LocalCluster:
         target: str,
         arguments: tuple[str, ...],
         gave_up: OnTaskGaveUp,
-        restore: Restore,
+        beginning: Beginning,
     ) -> TopologyRuntime:
         registry = self._registry
         if settings.guarantee == "exactly-once":
-            return self._make_exactly_once(name, topology, settings, target, arguments, gave_up, restore)
+            return self._make_exactly_once(name, topology, settings, target, arguments, gave_up, beginning)
         if registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
@@ -273,7 +276,7 @@ class LocalCluster:
         target: str,
         arguments: tuple[str, ...],
         gave_up: OnTaskGaveUp,
-        restore: Restore,
+        beginning: Beginning,
     ) -> TopologyRuntime:
         from .snapshots.building import exactly_once_runtime, rebuilt_local
 
@@ -287,7 +290,7 @@ class LocalCluster:
             if self.remote_names or (self._seams.backend is not None and self._seams.backend.is_apart):
                 check_reach(settings.state_dir, name)
             make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
-        return exactly_once_runtime(system, name, topology, settings, gave_up, make, restore, self._seams.open_store)
+        return exactly_once_runtime(system, name, topology, settings, gave_up, make, beginning, self._seams.open_store)
 
     def _deploy(
         self,

@@ -40,7 +40,16 @@ from .coordinator import (
     WriteManifest,
 )
 from .deltas import Capture, check_savable, pack_single
-from .errors import DamagedError, ForeignError, OwnedError, SaveError, StateError, UnmarkedError, UnsavableError
+from .errors import (
+    DamagedError,
+    ForeignError,
+    OwnedError,
+    RepeatedOutputError,
+    SaveError,
+    StateError,
+    UnmarkedError,
+    UnsavableError,
+)
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
 from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_split, load_task, save_task
@@ -108,6 +117,7 @@ __all__ = [
     "PackedChunk",
     "Phase",
     "ReopeningStore",
+    "RepeatedOutputError",
     "Rollback",
     "RowPacker",
     "SaveError",

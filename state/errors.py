@@ -60,3 +60,7 @@ class SaveError(StateError):
 
 class OwnedError(StateError):
     """The folder contains the state of another topology, or another process has taken it over."""
+
+
+class RepeatedOutputError(StateError):
+    """An older snapshot than the newest is to be restored, and sinks have committed rows that would come again."""

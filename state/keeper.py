@@ -75,6 +75,11 @@ class Keeper:
         return sorted(self._manifests)
 
     @property
+    def highest(self) -> int:
+        """The number of the newest snapshot, also of one that cannot be read; 0: there is none."""
+        return max([0, *self._manifests, *self._unreadable])
+
+    @property
     def is_undecided(self) -> bool:
         """Is it not known whether a manifest is durable? Then the store must be opened by another keeper."""
         return bool(self._undecided)
@@ -121,7 +126,7 @@ class Keeper:
         store again with another keeper, and load what is there; this one commits nothing more. ValueError for a number
         that is not above all others.
         """
-        if manifest.topology != self._topology or manifest.number <= max([0, *self._manifests, *self._unreadable]):
+        if manifest.topology != self._topology or manifest.number <= self.highest:
             raise ValueError(f"{manifest.name} of {manifest.topology!r}: another topology, or a number that is used")
         if self._undecided:
             raise SaveError(f"{self._topology}: {self._undecided} may count: open the store again", undecided=True)
@@ -215,7 +220,7 @@ class Keeper:
                 continue
             for damaged in sorted(problems, reverse=True):
                 if damaged > number:
-                    text = "%s: snapshot %d is damaged (%s): going back to snapshot %d"
+                    text = "%s: snapshot %d is damaged (%s): going back to snapshot %d. Sinks write the rows after it again"
                     _log.warning(text, self._topology, damaged, problems[damaged], number)
             return self._manifests[number]
         if problems:

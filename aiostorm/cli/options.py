@@ -61,6 +61,11 @@ def snapshot_options(command: Any) -> Any:
             show_default=True,
             help="Snapshot to continue from: latest, its number, or none to begin from the start.",
         ),
+        click.option(
+            "--repeat-output",
+            is_flag=True,
+            help="Allow --restore of an older snapshot although sinks write rows again that were committed after it.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -74,6 +79,7 @@ class SnapshotOptions(NamedTuple):
     restore: Restore
     given: str
     """The options that need exactly-once."""
+    repeat_output: bool = False
 
     def check(self, config: Config) -> None:
         """CommandError if snapshots are not taken."""
@@ -90,7 +96,7 @@ def take_snapshot_options(options: dict[str, Any]) -> SnapshotOptions:
     given = {"topology.guarantee": guarantee, "topology.state.dir": state}
     settings = tuple(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None)
     need = "--state" if state is not None else "" if restore == "latest" else "--restore"
-    return SnapshotOptions(settings, restore, need)
+    return SnapshotOptions(settings, restore, need, options.pop("repeat_output", False))
 
 
 def _restore(context: click.Context, parameter: click.Parameter, value: str) -> Restore:

@@ -62,6 +62,8 @@ class Job:
     """Can `aiostorm update` and `aiostorm pressure` find it?"""
     restore: Restore = "latest"
     """The snapshot to begin with (exactly once)."""
+    repeat_output: bool = False
+    """May sinks write rows again that they have committed?"""
     page: ClusterPage | None = None
     """What shows the topology in a browser."""
 
@@ -245,11 +247,18 @@ class _Session:
         job = self._job
         try:
             if job.worker_plan is None:
-                running = await self._cluster.submit(job.name, job.topology, job.config, restore=job.restore)
+                running = await self._cluster.submit(
+                    job.name, job.topology, job.config, restore=job.restore, repeat_output=job.repeat_output
+                )
             else:
                 plan = job.worker_plan
                 running = await self._cluster.submit(
-                    job.name, plan.target, job.config, arguments=plan.arguments, restore=job.restore
+                    job.name,
+                    plan.target,
+                    job.config,
+                    arguments=plan.arguments,
+                    restore=job.restore,
+                    repeat_output=job.repeat_output,
                 )
             await running.wait_finished()
         except AiostormError as error:

@@ -170,9 +170,8 @@ def run(
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             plan = spark_worker_plan(target, args, *given, ship=ship, **security)
-        job = Job(
-            title, topology, config, timeout_s, plan, control=not no_control, restore=snapshots.restore, page=page
-        )
+        begin = snapshots.restore, snapshots.repeat_output
+        job = Job(title, topology, config, timeout_s, plan, not no_control, *begin, page)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 

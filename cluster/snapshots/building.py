@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...state import open_store
-from ...topology import make_plan
+from ...state import Commits, open_store
+from ...topology import Component, make_plan
 from ..local_runtime import LocalRuntime
 from .agent import Agent
 from .exactly_once import ExactlyOnceRuntime, MakeRebuildable
 from .manager import SnapshotManager
-from .place import Restore, SnapshotPlace, state_place
+from .place import Beginning, SnapshotPlace, state_place
 from .rebuilt_local import RebuiltLocalRuntime
 from .restoring import component_plans
 
@@ -32,7 +32,7 @@ def exactly_once_runtime(
     config: Config,
     gave_up: OnTaskGaveUp,
     make: Callable[[SnapshotPlace], MakeRebuildable],
-    restore: Restore,
+    beginning: Beginning,
     open_place: Callable[[str], Store] | None = None,
 ) -> ExactlyOnceRuntime:
     """The runtime of a topology with exactly once; nothing is opened yet. `make`: of what runs its tasks."""
@@ -41,7 +41,16 @@ def exactly_once_runtime(
     where = state_place(config.state_dir, name)
     place = SnapshotPlace(where, name, incarnation, config.snapshot_keep, open_place or open_store)
     manager = SnapshotManager(system, name, config, component_plans(topology, plan), place, gave_up)
-    return ExactlyOnceRuntime(plan, manager, make(place), restore)
+    return ExactlyOnceRuntime(plan, manager, make(place), beginning, _sinks(topology))
+
+
+def _sinks(topology: Topology) -> list[str]:
+    """The components that commit with snapshots."""
+    made = {
+        spec.id: spec.template if isinstance(spec.template, Component) else spec.create()
+        for spec in topology.components.values()
+    }
+    return [name for name, component in made.items() if isinstance(component, Commits)]
 
 
 def rebuilt_local(

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..changes import Changes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..runtimes import Mode, RuntimeReports
     from .manager import SnapshotManager
     from .messages import SnapshotSetup
-    from .place import Restore
+    from .place import Beginning
     from .runtime import Rebuildable
     from .status import SnapshotStatus
 
@@ -32,13 +32,16 @@ MakeRebuildable = Callable[["SnapshotSetup", "SnapshotManager"], "Rebuildable"]
 
 
 class ExactlyOnceRuntime:
-    """A topology with exactly once. `restore`: the snapshot to begin with."""
+    """A topology with exactly once. `sinks`: the components that commit with snapshots."""
 
-    def __init__(self, plan: Plan, manager: SnapshotManager, make: MakeRebuildable, restore: Restore) -> None:
+    def __init__(
+        self, plan: Plan, manager: SnapshotManager, make: MakeRebuildable, beginning: Beginning, sinks: Sequence[str]
+    ) -> None:
         self.plan = plan
         self._manager = manager
         self._make = make
-        self._restore: Restore = restore
+        self._beginning = beginning
+        self._sinks = sinks
         self._inner: Rebuildable | None = None
         self._mode: Mode = "inactive"
         self._changes = Changes()
@@ -72,7 +75,7 @@ class ExactlyOnceRuntime:
                 self._inner.set_mode(mode)
 
     async def start(self, ended: asyncio.Future[None]) -> None:
-        setup = await self._manager.begin(self._restore)
+        setup = await self._manager.begin(self._beginning, self._sinks)
         inner = self._inner = self._make(setup, self._manager)
         await inner.start(ended)
         if not ended.done():

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ...actors import ActorSystem
     from ...topology import Config
     from ..runtimes import OnTaskGaveUp
-    from .place import Restore, SnapshotPlace
+    from .place import Beginning, SnapshotPlace
     from .runtime import Rebuildable
     from .status import SnapshotStatus
 
@@ -118,10 +118,10 @@ class SnapshotManager:
 
     # -- the start and the end -----------------------------------------------------------------------------------------
 
-    async def begin(self, restore: Restore) -> SnapshotSetup:
-        """Open the place. How the first tasks begin. StateError, StoreError."""
+    async def begin(self, beginning: Beginning, sinks: Sequence[str]) -> SnapshotSetup:
+        """Open the place. How the first tasks begin. `sinks`: see SnapshotPlace. StateError, StoreError."""
         highest = await self._place.open() - 1
-        manifest = await self._place.choose(restore)
+        manifest = await self._place.begin_with(beginning, sinks)
         tasks = [task for plan in self._plans for task in plan.tasks]
         self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
         number = None if manifest is None else manifest.number

@@ -1,12 +1,20 @@
-"""SnapshotPlace: where a topology keeps its snapshots, and which of them it begins with."""
+"""SnapshotPlace: where a topology keeps its snapshots, and which of them it begins with.
+
+    restore="latest"       the newest: sinks commit its rows again, which changes nothing
+    an older one, or none  sinks have committed rows after it, and would write them again: refused, unless allowed
+
+From: Flink, where a savepoint that is restored does not take back what sinks have committed since.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from ...state import Keeper, ReopeningStore, StateError
+from ...state import Keeper, ReopeningStore, RepeatedOutputError, StateError
 from ...topology import ConfigError
 
 if TYPE_CHECKING:
@@ -15,6 +23,15 @@ if TYPE_CHECKING:
 
 Restore = Literal["latest"] | int | None
 """The snapshot to begin with: the newest, the one with this number, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a run begins. `repeat_output`: also if sinks write rows again that they have committed."""
+
+    restore: Restore = "latest"
+    repeat_output: bool = False
+
 
 FOLDER: Final = os.path.join(".aiostorm", "state")
 """The folder for topologies without `topology.state.dir`."""
@@ -52,6 +69,29 @@ class SnapshotPlace:
         manifest = self.keeper.manifest(restore)
         await self.keeper.check(manifest)
         return manifest
+
+    async def begin_with(self, beginning: Beginning, sinks: Sequence[str]) -> Manifest | None:
+        """As `choose`, for a run that begins. RepeatedOutputError if `sinks` would write rows again."""
+        found = await self.choose(beginning.restore)
+        if beginning.restore != "latest" and sinks and not beginning.repeat_output:
+            self._check_output(found, sinks)
+        return found
+
+    def _check_output(self, manifest: Manifest | None, sinks: Sequence[str]) -> None:
+        number, newest = 0 if manifest is None else manifest.number, self.keeper.highest
+        if newest <= number:
+            return
+        names = " and ".join(map(repr, sinks))
+        if manifest is None:
+            since, removed = "the start", "what they have written"
+        else:
+            taken = datetime.fromtimestamp(manifest.taken_s, UTC).isoformat(sep=" ", timespec="seconds")
+            since, removed = f"snapshot {number}", f"what they have written since {taken}"
+        raise RepeatedOutputError(
+            f"topology {self._topology!r} would begin from {since}, and snapshot {newest} is newer: {names} would "
+            f"write rows again that were committed since. Continue from the newest snapshot (--restore latest). Or remove "
+            f"{removed}, or give them another place to write to, and add --repeat-output (submit: repeat_output=True)"
+        )
 
     async def back_to(self, number: int | None) -> Manifest | None:
         """Snapshot `number`, which counts; if it is damaged, or it is not known what counts, the newest that is not."""

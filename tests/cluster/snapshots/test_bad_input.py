@@ -13,7 +13,7 @@ import pytest
 from aiostorm import BasicBolt, LocalCluster, TopologyBuilder
 from aiostorm.cluster import TopologyFailedError
 from aiostorm.runtime import DirectoryStore, StoreError
-from aiostorm.state import KeyedState, StateError, ValueState
+from aiostorm.state import KeyedState, RepeatedOutputError, StateError, ValueState
 
 from .parts import (
     CountByKey,
@@ -216,17 +216,52 @@ async def test_a_savepoint_is_kept_and_can_be_restored(tmp_path: Path) -> None:
     check_counting(database)
     again = Database(rows=committed)
     async with LocalCluster() as cluster:
-        running = await cluster.submit("job", counting(again), exactly_once(tmp_path), restore=number)
+        begin: dict[str, Any] = {"restore": number, "repeat_output": True}
+        running = await cluster.submit("job", counting(again), exactly_once(tmp_path), **begin)
         await running.wait_finished(600)
     check_counting(again)
     fresh = Database()
     async with LocalCluster() as cluster:
-        running = await cluster.submit("job", counting(fresh), exactly_once(tmp_path), restore=None)
+        begin = {"restore": None, "repeat_output": True}
+        running = await cluster.submit("job", counting(fresh), exactly_once(tmp_path), **begin)
         await running.wait_finished(600)
     check_counting(fresh)
     async with LocalCluster() as cluster:
         with pytest.raises(StateError, match=f"there is no snapshot 77777; there are: .*{number}"):
             await cluster.submit("job", counting(fresh), exactly_once(tmp_path), restore=77777)
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+async def test_an_older_snapshot_than_the_output_is_refused(tmp_path: Path, from_start: bool) -> None:
+    database = Database()
+    topology = counting(database, spout=SlowNumbers(1000, each=2))
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", topology, exactly_once(tmp_path), restore=None)
+        await asyncio.sleep(0.1)
+        number = None if from_start else await running.snapshot()
+        await running.wait_finished(600)
+    rows = list(database.rows)
+    begins = "the start" if from_start else f"snapshot {number}"
+    async with LocalCluster() as cluster:
+        with pytest.raises(RepeatedOutputError, match=f"would begin from {begins}, and snapshot .*'store' would write"):
+            await cluster.submit("job", counting(database), exactly_once(tmp_path), restore=number)
+        running = await cluster.submit("job", counting(database), exactly_once(tmp_path))
+        await running.wait_finished(600)
+    assert database.rows == rows
+
+
+async def test_the_newest_snapshot_may_be_named(tmp_path: Path) -> None:
+    database = Database()
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", counting(database, spout=SlowNumbers(1000)), exactly_once(tmp_path))
+        await asyncio.sleep(0.1)
+        await running.kill()
+        assert running.snapshots is not None
+        number = running.snapshots.number
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", counting(database), exactly_once(tmp_path), restore=number)
+        await running.wait_finished(600)
+    check_counting(database)
 
 
 async def test_without_exactly_once_there_is_no_savepoint() -> None:
