@@ -220,7 +220,7 @@ class Keeper:
                 continue
             for damaged in sorted(problems, reverse=True):
                 if damaged > number:
-                    text = "%s: snapshot %d is damaged (%s): going back to snapshot %d. Sinks write the rows after it again"
+                    text = "%s: snapshot %d is damaged (%s): going back to snapshot %d. Sinks repeat the rows after it"
                     _log.warning(text, self._topology, damaged, problems[damaged], number)
             return self._manifests[number]
         if problems:

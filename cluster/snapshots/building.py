@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...state import Commits, open_store
+from ...state import open_store
+from ...state.sinks import Commits
 from ...topology import Component, make_plan
 from ..local_runtime import LocalRuntime
 from .agent import Agent

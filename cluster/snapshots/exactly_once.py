@@ -61,7 +61,7 @@ class ExactlyOnceRuntime:
 
     @property
     def snapshots(self) -> SnapshotStatus:
-        """What is told of its snapshots."""
+        """Its snapshots, for people."""
         return self._manager.status
 
     @property

@@ -105,7 +105,7 @@ class SnapshotManager:
 
     @property
     def status(self) -> SnapshotStatus:
-        """What is told of its snapshots."""
+        """Its snapshots, for people."""
         return self._pace.status(self._now_s())
 
     def is_current(self, incarnation: int) -> bool:

@@ -1,4 +1,4 @@
-"""SnapshotPace: when snapshots may begin, what they cost, who waits for one, and what is told of them."""
+"""SnapshotPace: when snapshots may begin, what they cost, who waits for one, and how they went."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SnapshotPace:
         self._complete_s = 0.0  # when the newest snapshot was
 
     def status(self, now_s: float) -> SnapshotStatus:
-        """What is told of the snapshots."""
+        """The snapshots, for people."""
         return replace(self._status, age_s=round(now_s - self._complete_s, 4)) if self._status.taken else self._status
 
     def restored(self, number: int | None) -> None:

@@ -89,7 +89,7 @@ class SnapshotPlace:
             since, removed = f"snapshot {number}", f"what they have written since {taken}"
         raise RepeatedOutputError(
             f"topology {self._topology!r} would begin from {since}, and snapshot {newest} is newer: {names} would "
-            f"write rows again that were committed since. Continue from the newest snapshot (--restore latest). Or remove "
+            "write rows again that were committed since. Continue from the newest one (--restore latest). Or remove "
             f"{removed}, or give them another place to write to, and add --repeat-output (submit: repeat_output=True)"
         )
 

@@ -118,7 +118,7 @@ class ParquetSinkBolt(Bolt, Commits):
         """A snapshot is taken: write what is kept."""
         self._pending.flush()
         self._write()
-        self._pending.raise_held()
+        self._pending.raise_held(self.path)
 
     def pre_commit(self, number: int) -> Any:
         """The files that get their names when the snapshot is durable."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...state import SaveError
 from ...topology import BoltCollector, ColumnRows, ColumnsError, Segment, TupleBatch, batch_of
 from ..errors import SinkError
 from .held_writes import HeldWrites
@@ -133,11 +134,10 @@ class PendingWrites:
         self._held.written()
         return True
 
-    def raise_held(self) -> None:
-        """Raise an error if there are held writes: with exactly-once a snapshot cannot wait for the store."""
+    def raise_held(self, where: str) -> None:
+        """SaveError if there are held writes: a snapshot cannot contain them, and a later one will."""
         if self.writes:
-            self._held.drop()
-            raise SinkError("rows could not be written before a snapshot: the topology returns to the last one")
+            raise SaveError(f"{where} cannot be written: its rows are kept in memory and tried again")
 
     def give_up(self, why: str) -> bool:
         """The task ends: fail what is left. Whether there was anything."""

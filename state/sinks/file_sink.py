@@ -13,12 +13,14 @@ From: Flink's FileSink (in progress, pending, finished), with one part for each 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...runtime import NewFile, make_folders, sync_folder
+from ..errors import SaveError
 from .sink import Sink, SinkError
 
 if TYPE_CHECKING:
@@ -124,15 +126,29 @@ class FileSink(Sink):
         self._rows.append(self.encode(tup))
 
     def pre_commit(self, number: int) -> dict[str, Any] | None:
-        """Write the rows to a pending file, durably. Returns the task, and the numbers of its pending files."""
+        """Write the rows to a pending file, durably. Returns the task, and the numbers of its pending files.
+
+        SaveError if the folder cannot be written: the rows are kept.
+        """
         if self._rows:
             if self._files.exists(self._final(self._task, number)):
                 raise SinkError(f"{self._final(self._task, number)} exists already. {_ADVICE}")
-            self._files.write(self._pending(self._task, number), self._rows)
+            self._write_pending(self._pending(self._task, number))
             self._rows = []
             self._aborted.append(number)
         numbers, self._aborted = self._aborted, []
         return {"task": self._task, "numbers": numbers} if numbers else None
+
+    def _write_pending(self, name: str) -> None:
+        try:
+            self._files.write(name, self._rows)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._files.remove(name)
+            raise SaveError(
+                f"{os.fspath(self._path)}: {name} was not written ({error.strerror or error}): its rows are kept in "
+                "memory and tried again. Free some space, or correct the rights of the folder"
+            ) from error
 
     def commit(self, handle: dict[str, Any]) -> None:
         """Give the pending files their names. SinkError if one is lost."""

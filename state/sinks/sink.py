@@ -49,7 +49,11 @@ class Commits(Component):
         return [f"{type(self).__name__} defines no {', no '.join(missing)}: a Sink needs {', '.join(three)}"]
 
     def pre_commit(self, number: int) -> Any:
-        """All rows before snapshot `number` were executed. Return what `commit` needs to write them; None: nothing."""
+        """All rows before snapshot `number` were executed. Return what `commit` needs to write them; None: nothing.
+
+        Raise SaveError for what may end by itself, such as a full disk: the snapshot fails, the sink keeps its rows,
+        and the next snapshot is tried later. After any other error all tasks go back to the last snapshot.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define pre_commit")
 
     def commit(self, handle: Any) -> Any:

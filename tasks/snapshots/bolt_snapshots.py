@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...runtime import AiostormError
-from ...state import Aligner, Lost, StateError
+from ...state import Aligner, Lost, SaveError, StateError
 from ...state.sinks import Commits
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, user_error
@@ -159,6 +159,11 @@ class BoltSnapshots:
                 await self._flush(component)
             if isinstance(component, Commits):
                 self._prepared = number, await task.user.call(component.pre_commit, number)
+        except SaveError as full:  # the rows are kept, and come with a later snapshot
+            task.emitter.seal()
+            self.saver.fail(number, full)
+            self.barriers.send(number)
+            return
         except USER_ERRORS as raised:
             error = user_error(raised)
             task.report("pre_commit" if isinstance(component, Commits) else "flush", error)

@@ -172,7 +172,7 @@ def test_exactly_once_has_snapshots_instead_of_acks():
     assert json.loads(as_json(report()))["snapshots"] is None
 
 
-def test_rollbacks_and_failed_snapshots_are_told():
+def test_rollbacks_and_failed_snapshots_are_shown():
     status = SnapshotStatus(17, 12, 0.5, 1.25, 1, failed=2, problem="the disk is full", rolled_back=3, reason="a died")
     text = as_text(report(snapshots=status))
     assert "12 emitted by spouts, 12 executed by bolts, with those that were repeated after a rollback\n" in text

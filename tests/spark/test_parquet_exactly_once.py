@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,7 @@ from aiostorm import Config, Fields, LocalCluster, Topology, TopologyBuilder, To
 from aiostorm.spark import ParquetSinkBolt
 from aiostorm.spark.errors import SinkError
 from aiostorm.spark.sinks.parquet_manifest import read_manifest
-from aiostorm.spark.sinks.parquet_store import FileStore, open_store
+from aiostorm.spark.sinks.parquet_store import FileStore, LocalFileStore, open_store
 from aiostorm.spark.sinks.prepared_files import PreparedFiles
 from tests.cluster.snapshots.parts import CountByKey, Failing, Keyed, Numbers, SlowNumbers, chances, exactly_once
 
@@ -96,6 +98,32 @@ async def test_a_run_that_is_killed_writes_each_row_once(tmp_path: Path, seed: i
     await run(counted(str(out)), tmp_path / "state")  # all is done
     await run(counted(str(out), SlowNumbers(COUNT + 10, each=1)), tmp_path / "state")  # it continues
     assert len(read(out)) == COUNT + 10
+
+
+async def test_while_the_store_cannot_be_written_snapshots_wait_and_the_data_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, put = tmp_path / "out", LocalFileStore.put
+    full = [True]
+
+    def refused(store: LocalFileStore, name: str, data: Any) -> str:
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return put(store, name, data)
+
+    monkeypatch.setattr(LocalFileStore, "put", refused)
+    async with LocalCluster() as cluster:
+        settings = exactly_once(tmp_path / "state", snapshot_interval_ms=30, restart_max=1)
+        running = await cluster.submit("job", counted(str(out), flush_s=0.1), settings)
+        await asyncio.sleep(20)
+        assert running.snapshots is not None
+        assert running.snapshots.failed > 3
+        assert "cannot be written" in running.snapshots.problem
+        assert running.metrics()["sink"].executed == COUNT
+        full[0] = False
+        await running.wait_finished(600)
+        assert running.snapshots.rolled_back == 0
+    check(read(out))
 
 
 async def test_a_run_that_begins_from_the_start_in_the_folder_of_another_is_refused(tmp_path: Path) -> None:

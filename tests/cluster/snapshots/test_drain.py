@@ -85,7 +85,7 @@ async def test_what_a_drain_takes_back_comes_in_the_next_run(
         await asyncio.sleep(0.03)
         was_met = not failing.left
         await end(running)
-    told = "its spouts have ended: the rows after it come in the next run" in caplog.text
-    assert told is (not failing.left and not was_met)
+    warned = "its spouts have ended: the rows after it come in the next run" in caplog.text
+    assert warned is (not failing.left and not was_met)
     await run_again(database, tmp_path)
     check_counting(database, COUNT)
