@@ -117,9 +117,9 @@ class RunningTopology:
         return self._runtime.reports.backpressure()
 
     @property
-    def snapshots(self) -> SnapshotStatus | None:
+    def snapshot_status(self) -> SnapshotStatus | None:
         """With exactly once: its last snapshot, and how often it was rolled back. None with another guarantee."""
-        return self._runtime.snapshots if isinstance(self._runtime, ExactlyOnceRuntime) else None
+        return self._runtime.snapshot_status if isinstance(self._runtime, ExactlyOnceRuntime) else None
 
     def workers(self) -> list[WorkerStatus]:
         """The workers: pid, tasks, restarts. Empty if all tasks run in this process."""

@@ -60,7 +60,7 @@ class ExactlyOnceRuntime:
         return NoReports() if self._inner is None else self._inner.reports
 
     @property
-    def snapshots(self) -> SnapshotStatus:
+    def snapshot_status(self) -> SnapshotStatus:
         """Its snapshots, for people."""
         return self._manager.status
 

@@ -21,13 +21,13 @@ async def test_the_status_of_snapshots(tmp_path: Path) -> None:
     topology = counting(Database(), spout=SlowNumbers(1000, each=5), failing=Failing([300]))
     async with LocalCluster() as cluster:
         running = await cluster.submit("job", topology, exactly_once(tmp_path))
-        assert running.snapshots is not None
-        assert running.snapshots.number is None
+        assert running.snapshot_status is not None
+        assert running.snapshot_status.number is None
         await running.wait_finished(600)
         await running.kill()
-        status = running.snapshots
+        status = running.snapshot_status
         await asyncio.sleep(5)
-        assert running.snapshots.age_s >= 5
+        assert running.snapshot_status.age_s >= 5
     assert status.taken == status.number or status.rolled_back, "numbers are left out after a rollback only"
     assert status.taken > 1
     assert status.size_bytes > 0
@@ -36,10 +36,10 @@ async def test_the_status_of_snapshots(tmp_path: Path) -> None:
     assert "300" in status.reason
     async with LocalCluster() as cluster:
         again = await cluster.submit("job", topology, exactly_once(tmp_path))
-        assert again.snapshots is not None
-        assert again.snapshots.number is not None
+        assert again.snapshot_status is not None
+        assert again.snapshot_status.number is not None
         assert status.number is not None
-        assert again.snapshots.number >= status.number
+        assert again.snapshot_status.number >= status.number
 
 
 async def test_other_guarantees_have_none() -> None:
@@ -51,7 +51,7 @@ async def test_other_guarantees_have_none() -> None:
     builder.set_spout("numbers", numbers)
     async with LocalCluster() as cluster:
         running = await cluster.submit("job", builder.create_topology())
-        assert running.snapshots is None
+        assert running.snapshot_status is None
 
 
 class FullFolder(LocalFolder):
@@ -79,13 +79,13 @@ async def test_a_sink_whose_disk_is_full_keeps_its_rows_and_snapshots_wait(tmp_p
         settings = exactly_once(tmp_path / "state", restart_max=1)
         running = await cluster.submit("job", builder.create_topology(), settings)
         await asyncio.sleep(20)
-        assert running.snapshots is not None
-        assert running.snapshots.failed > 3
-        assert "No space left on device" in running.snapshots.problem
+        assert running.snapshot_status is not None
+        assert running.snapshot_status.failed > 3
+        assert "No space left on device" in running.snapshot_status.problem
         assert running.metrics()["files"].executed == 500
         FullFolder.full = False
         await running.wait_finished(600)
-        assert running.snapshots.rolled_back == 0
+        assert running.snapshot_status.rolled_back == 0
     lines = [line for path in (tmp_path / "out").iterdir() for line in path.read_text().splitlines()]
     assert sorted(json.loads(line)["n"] for line in lines) == list(range(500))
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
