@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from ..runtime import look_at_process
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
 from .idle_detection import IdleDetector, IdleGoal
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from .hosting import Hosting
     from .runtimes import Mode, OnTaskGaveUp, WorkerStatus
     from .snapshots.agent import Agent
+
+
+LOCAL: Final = "local"
+"""The name of this process where there are no workers."""
 
 
 class LocalReports:
@@ -70,7 +75,7 @@ class LocalReports:
                 for task_id, box in zip(here.acker_ids, here.ackers, strict=True)
             )
             found.append(ComponentMetrics(ACKER_COMPONENT, "acker", ackers))
-        return TopologyMetrics(found)
+        return TopologyMetrics(found, {LOCAL: look_at_process()})
 
     def errors(self) -> list[ErrorReport]:
         return self._tasks.errors.last

@@ -22,9 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ..runtime import ProcessMetrics
+
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..metrics import TaskMetrics
+    from ..metrics import WireRow
     from ..runtime import Stall
     from ..tasks import ErrorReport
     from ..topology import Setting
@@ -131,13 +133,14 @@ class GetStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The answer to GetStatus and Finish. `errors`: the new ones, `error_count`: of all; the same for stalls.
+    """The answer to GetStatus and Finish. `tasks`: their metrics, packed. `errors`: the new ones, `error_count`: of
+    all; the same for stalls.
 
     `pending`: component → pending message ids, if requested, not too many, and sendable. `pressure`: from the worker
-    with the topology master, with the new events; `event_count`: of all.
+    with the topology master, with the new events; `event_count`: of all. `process`: what the worker's process uses.
     """
 
-    tasks: tuple[TaskMetrics, ...] = ()
+    tasks: tuple[WireRow, ...] = ()
     errors: tuple[ErrorReport, ...] = ()
     error_count: int = 0
     stalls: tuple[Stall, ...] = ()
@@ -145,6 +148,7 @@ class StatusReport:
     pending: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     pressure: Backpressure | None = None
     event_count: int = 0
+    process: ProcessMetrics = field(default_factory=ProcessMetrics)
 
 
 @dataclass(frozen=True, slots=True)

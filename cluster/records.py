@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
-from ..metrics import ProgressMetrics, TaskMetrics, TimeMetrics
-from ..runtime import Stall
+from ..runtime import ProcessMetrics, Stall
 from ..state import BlobRef, Done, Failed
 from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
 from ..transport import register_record
@@ -57,9 +56,7 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     TaskGaveUp,
     WorkerLeaving,
     IdleReport,
-    TaskMetrics,
-    TimeMetrics,
-    ProgressMetrics,
+    ProcessMetrics,
     ErrorReport,
     Stall,
     Backpressure,

@@ -202,6 +202,7 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         origin_of=origins(env.topology, env.plan),
         codecs=TASK_MESSAGES,
         on_lost=tasks.worker_died,
+        stopwatch=env.clock.stopwatch,
         build=hosting.build,
     )
     env.remote, env.reaches = exchange.inboxes, exchange.is_open

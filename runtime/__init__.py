@@ -9,6 +9,7 @@ stall.py            detects a blocked loop       threaded_store.py   a store wit
 forking.py          ends forked children         garbage.py          the garbage collector and large objects
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
+process_metrics.py  what a process uses, and how late its event loop is
 setting_order.py    which setting must not exceed which
 """
 
@@ -22,6 +23,7 @@ from .forking import add_system, remove_system
 from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
+from .process_metrics import ProcessMetrics, look_at_process
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, is_ours, watch_stalls
@@ -57,6 +59,7 @@ __all__ = [
     "LoopClock",
     "NewFile",
     "Order",
+    "ProcessMetrics",
     "PythonSpawner",
     "Rng",
     "SpawnError",
@@ -77,6 +80,7 @@ __all__ = [
     "die_with_parent",
     "is_ours",
     "is_virtual",
+    "look_at_process",
     "loop_factory",
     "make_folders",
     "order_problems",

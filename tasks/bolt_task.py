@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..actors import EMPTY, Question, Stop, Timer
 from ..backpressure import Clear, Settings
+from ..state import State
 from ..topology import TICK_STREAM, BasicBolt, Bolt, ComponentSpec, Config, TaskSpec
 from ..windows import WindowBolt, WindowedBolt
 from .bolt_time import WAKEUP, BoltTime
@@ -26,6 +27,7 @@ from .execute.base import Tools
 from .execute.choice import Rewire, choose_executor
 from .failures import HELD, Failures
 from .in_flight import Taken
+from .occupation import Occupation
 from .sampling import BoltSampling
 from .snapshots.bolt_snapshots import BoltSnapshots
 from .snapshots.messages import SNAPSHOT_KINDS
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 class BoltTask(TaskActor):
     """One task of a bolt. `box`: its mailbox."""
 
+    measured = "execute_latency", "process_latency"
+
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
         settings = Settings.of(env.config)
@@ -56,9 +60,10 @@ class BoltTask(TaskActor):
             self.taken.snapshots = BoltSnapshots(self, env.snapshots, self.failures.held)
         portions = Portions(self.outbox, env.clock.stopwatch, config.turn_max_tuples, settings.target_s)
         self.limits = InputLimits(self.box, portions, config, settings.target_s)
+        occupation = Occupation(portions, env.clock.stopwatch)
         self.turns = BoltTurns(self, self.taken, self.limits, self.time, self.failures)
         self.execution, self.steps = self.turns.execution, self.turns.steps
-        self.sampling = BoltSampling(self, self.turns, settings)
+        self.sampling = BoltSampling(self, self.turns, settings, occupation)
         self.state: StateValue = None
         self._ticks: Timer | None = None
 
@@ -76,6 +81,9 @@ class BoltTask(TaskActor):
 
     def time_metrics(self) -> TimeMetrics | None:
         return self.time.metrics()
+
+    def seen(self) -> dict[str, Any]:
+        return {**self.sampling.occupied(), "state_keys": len(self.state) if isinstance(self.state, State) else 0}
 
     async def open_component(self, *, first: bool) -> None:
         """Make, prepare and connect a bolt."""

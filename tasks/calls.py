@@ -38,16 +38,17 @@ class SpoutState:
     """What the emit loop and the control loop of a spout task read of each other.
 
     `active`: may it emit? `ended`: for good. `on_control`: is a control message handled now? `suspended_since_s`: since
-    when `next_tuple` waits for its source; None: it does not.
+    when `next_tuple` waits for its source; None: it does not. `busy_until_s`: the same, of the stopwatch.
     """
 
-    __slots__ = ("active", "ended", "on_control", "suspended_since_s")
+    __slots__ = ("active", "busy_until_s", "ended", "on_control", "suspended_since_s")
 
     def __init__(self) -> None:
         self.active = False
         self.ended = False
         self.on_control = False
         self.suspended_since_s: float | None = None
+        self.busy_until_s = 0.0
 
 
 class Turns(Protocol):
@@ -155,7 +156,7 @@ class ThreadedTurns:
         task, state, loop, collector = self._task, self._state, self._loop, self.collector
         next_tuple, stopwatch = self._spout.next_tuple, task.env.clock.stopwatch
         until_s = stopwatch() + self._turn_s
-        state.suspended_since_s = task.env.clock.monotonic()
+        state.suspended_since_s, state.busy_until_s = task.env.clock.monotonic(), stopwatch()
         task.env.on_idle()
         try:
             await task.user.in_thread(

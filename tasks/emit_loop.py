@@ -29,6 +29,7 @@ from ..backpressure import SpoutPace
 from .drive import USER_ERRORS, finish, user_error
 from .generator_spout import GeneratorSpout
 from .interval_timer import IntervalTimer, interval_timer_of
+from .occupation import Occupation
 from .turn_limits import Portions
 
 if TYPE_CHECKING:
@@ -47,12 +48,13 @@ NOT_CALLED: Final = object()
 class SpoutTiming:
     """When a spout is called, and for how many messages. `wakeup`: ends its waits."""
 
-    __slots__ = ("backoff", "pace", "polling", "portions", "wakeup")
+    __slots__ = ("backoff", "occupation", "pace", "polling", "portions", "wakeup")
 
     def __init__(self, task: TaskActor, config: Config) -> None:
         # One tree a turn; a few small ones, because each turn has a fixed cost.
         target_s = task.env.config.mailbox_target_ms / 1000
         self.portions = Portions(task.outbox, task.env.clock.stopwatch, config.turn_max_tuples, target_s)
+        self.occupation = Occupation(self.portions, task.env.clock.stopwatch)
         self.pace = SpoutPace()
         self.wakeup = SpoutWakeup()
         self.polling = Polling(self.wakeup, config.spout_wait_ms / 1000, config.spout_wait_max_ms / 1000)
@@ -194,10 +196,14 @@ class EmitLoop:
         begun, most = begun - replayed, most - replayed
         if self.messages.limit is not None:
             most = min(most, self.messages_left())
+        stopwatch, state = self._task.env.clock.stopwatch, self.state
+        begun_s = stopwatch()
         try:
             if most > 0:  # replays may have used it up
                 await self.turns.turn(most)
         finally:
+            until_s = stopwatch() if state.suspended_since_s is None else state.busy_until_s
+            self._task.counters.busy_s += until_s - begun_s
             if pacer.wait_s:
                 pacer.sent(collector.emitted - begun, self._task.env.clock.monotonic(), begun_at_s)
         return collector.emitted > begun
@@ -221,6 +227,8 @@ class EmitLoop:
             return
         self.transfer()
         self.send()
+        if self._task.outbox.blocked:
+            self.timing.portions.sent(0)
         if self.collector.trees.settled_at_once and not self.outcomes.handles_acks:
             self._task.mailbox.wake()  # counting them needs no call in the thread
         self._task.env.on_idle()
@@ -232,7 +240,8 @@ class EmitLoop:
     def suspended(self) -> None:
         """`next_tuple` suspends: send what it has emitted. (See Calls.)"""
         if self.state.suspended_since_s is None:
-            self.state.suspended_since_s = self._task.env.clock.monotonic()
+            clock = self._task.env.clock
+            self.state.suspended_since_s, self.state.busy_until_s = clock.monotonic(), clock.stopwatch()
             self._task.env.on_idle()
         self.send()
         if self.collector.trees.settled_at_once:

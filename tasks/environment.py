@@ -154,7 +154,7 @@ class Environment:
                 group = None
                 if isinstance(grouping, Spreading) and len(grouping.targets) > 1 and not never_waits:
                     group = Group(outbox, grouping, outlets)
-                routes.append(Route(grouping, origin.bare, outlets, group))
+                routes.append(Route(subscription.consumer, grouping, origin.bare, outlets, group))
             streams[name] = OutStream(origin, routes)
         return streams
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from ..metrics import BOUNDS, bucket_of
 from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
 from .emit.detached import Detached
 from .execute.base import Executor, RowFailedError, without_waiting
@@ -67,7 +68,7 @@ class Execution:
         """A new instance, or another executor for the same one."""
         self.executor = executor
         self.batches = executor if isinstance(executor, BatchExecutor) else None
-        self._failures.bolt_acks = executor.hold_open
+        self._failures.bolt_acks = self._task.acks.bolt_acks = executor.hold_open
 
     @property
     def spent_s(self) -> float:
@@ -86,6 +87,7 @@ class Execution:
             segment = segments[0]
             if may_have_marks and segment.origin.stream in _MARKS:
                 if await self._on_mark(segment):
+                    last_s = self.begun_s = stopwatch()  # a barrier takes time, which is not the next row's
                     continue
                 return
             start, length = taken.start, len(segment.items)
@@ -99,19 +101,16 @@ class Execution:
             if stop < length:
                 taken.start = stop
             else:
-                stop = length
                 segments.popleft()
-                taken.start = 0
+                stop, taken.start = length, 0
             self.running = stop - start
             if snapshots is not None:
                 snapshots.before_rows(segment, start, stop)
             failed = 0
             try:
-                if task.user.thread is None or executor.in_loop:
-                    ran = executor.run(segment, start, stop)
-                    failed = ran if isinstance(ran, int) else await ran
-                else:
-                    failed = await self._run_in_thread(executor, segment, start, stop)
+                in_loop = task.user.thread is None or executor.in_loop
+                ran = (executor.run if in_loop else self._run_in_thread)(segment, start, stop)
+                failed = ran if isinstance(ran, int) else await ran
             except RowFailedError as error:
                 self._failures.rich_failed(segment, start, stop, error)
             except ColumnsError as error:
@@ -121,14 +120,18 @@ class Execution:
             except asyncio.CancelledError:
                 self._interrupted([segment])
                 raise
-            self._executed(executor, segment, stop - start, failed)
-            self.running = 0
-            now_s = stopwatch()
+            rows, now_s = stop - start, stopwatch()
             used_s = now_s - last_s
             counters.execute_s += used_s
+            counters.execute_latency[bucket_of(BOUNDS, used_s / rows)] += rows
+            if not executor.hold_open and segment.sent_s:
+                counters.process_latency[bucket_of(BOUNDS, now_s - segment.sent_s)] += rows
+                counters.process_s += (now_s - segment.sent_s) * rows
+            self._executed(executor, segment, rows, failed)
+            self.running = 0
             if used_s * 2 > limit_s:
-                self._slice = max(1, int((stop - start) * limit_s / (2 * used_s)))
-            elif stop - start == self._slice:
+                self._slice = max(1, int(rows * limit_s / (2 * used_s)))
+            elif rows == self._slice:
                 self._slice = min(self._slice * 2, config.turn_max_tuples)
             if now_s - begun_s > limit_s:
                 return
@@ -165,13 +168,20 @@ class Execution:
         except asyncio.CancelledError:
             self._interrupted(segments)
             raise
-        used_s = self._task.env.clock.stopwatch() - begun_s
+        now_s = self._task.env.clock.stopwatch()
+        used_s = now_s - begun_s
         task.counters.execute_s += used_s
+        task.counters.execute_latency[bucket_of(BOUNDS, used_s / rows)] += rows
         self.running = 0
         if task.user.hook_calls is not None:
             task.user.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
         for segment in segments:
-            self._executed(executor, segment, len(segment.items), 0)
+            count = len(segment.items)
+            if not executor.hold_open and segment.sent_s:
+                age_s = now_s - segment.sent_s
+                task.counters.process_latency[bucket_of(BOUNDS, age_s)] += count
+                task.counters.process_s += age_s * count
+            self._executed(executor, segment, count, 0)
         if not executor.hold_open:
             task.counters.acked -= failed
 
@@ -206,7 +216,9 @@ class Execution:
                 snapshots.before_rows(segment, 0, len(segment.items))
         return segments
 
-    async def _run_in_thread(self, executor: Executor, segment: Segment, start: int, stop: int) -> int:
+    async def _run_in_thread(self, segment: Segment, start: int, stop: int) -> int:
+        executor = self.executor
+
         def work() -> int:
             ran = executor.run(segment, start, stop)
             return ran if isinstance(ran, int) else without_waiting(ran)  # type: ignore[arg-type] # a coroutine

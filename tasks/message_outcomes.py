@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..acker import EXPIRY_STEPS, Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
+from ..metrics import BOUNDS, bucket_of
 from ..topology import DEAD_LETTER_STREAM, AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.lineage import UNTRACKED
@@ -103,8 +104,10 @@ class MessageOutcomes:
     async def _acked(self, tree: Tree) -> None:
         """Ack every open message of a tree. The common case is one plain call per message."""
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s
-        self._task.counters.acked += tree.open
-        self._task.counters.complete_s += latency_s * tree.open
+        counters = self._task.counters
+        counters.acked += tree.open
+        counters.complete_s += latency_s * tree.open
+        counters.complete_latency[bucket_of(BOUNDS, latency_s)] += tree.open
         if self._retries.suspects or self._task.user.hook_calls is not None:
             for message_id in tree.open_ids():
                 self._retries.settled(message_id)

@@ -1,4 +1,5 @@
-"""Sampling: what the backpressure monitor of the process reads of one bolt task, at each check interval."""
+"""Sampling: what the backpressure monitor of the process reads of one bolt task, at each check interval; and its
+occupation, which is read with the metrics."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..backpressure import BoltReading, Sample, Sampler, Settings
 
 if TYPE_CHECKING:
+    from .occupation import Occupation
     from .task import TaskActor
     from .turns import BoltTurns
 
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
 class BoltSampling:
     """The samples of one bolt task."""
 
-    __slots__ = ("_closings", "_task", "_turns", "sampler")
+    __slots__ = ("_closings", "_occupation", "_task", "_turns", "sampler")
 
-    def __init__(self, task: TaskActor, turns: BoltTurns, settings: Settings) -> None:
+    def __init__(self, task: TaskActor, turns: BoltTurns, settings: Settings, occupation: Occupation) -> None:
+        self._occupation = occupation
         self.sampler = Sampler(settings)
         self._closings = 0  # of its mailbox's gate, until the last sample
         self._task = task
@@ -26,6 +29,11 @@ class BoltSampling:
         """Apply other backpressure settings."""
         self.sampler.update(settings)
         self._turns.limits.update(settings)
+
+    def occupied(self) -> dict[str, float]:
+        """For how long the task was busy, blocked and idle until now."""
+        counters = self._task.counters
+        return self._occupation.read(counters.execute_s + counters.busy_s + self._turns.execution.spent_s)
 
     def sample(self, now_s: float) -> BoltReading:
         """Sample the mailbox for the topology master. Rows that were taken and not executed count as still in it."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..acker import Retries, Verdicts
 from ..actors import EMPTY, Question, Stop, Timer
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 class SpoutTask(TaskActor):
     """One task of a spout. `pace`: see backpressure."""
+
+    measured = ("complete_latency",)
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         super().__init__(env, task, spec, config)
@@ -115,6 +117,10 @@ class SpoutTask(TaskActor):
         emitted = self.emit_loop.collector.emitted + self.counters.replayed if self.ready.done() else 0
         pace = self.pace
         return SpoutReading(self.task.task_id, emitted, pace.wait_us, pace.epoch, pace.step, emits)
+
+    def seen(self) -> dict[str, Any]:
+        occupied = self._timing.occupation.read(self.counters.busy_s)
+        return {**occupied, "throttled_s": self.pace.pacer.delayed_s}
 
     def wake(self) -> None:
         """Its pace was released: go on at once."""

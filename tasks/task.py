@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..actors import Actor, DeadLetter, MailboxClosedError
-from ..metrics import TaskCounters, TaskMetrics, TimeMetrics
+from ..metrics import TaskCounters, TaskMetrics, TimeMetrics, added
 from ..topology import (
     WATERMARK_FIELDS,
     WATERMARK_STREAM,
@@ -61,25 +61,35 @@ class FailPending:
 class TaskActor(Actor, ABC):
     """Base of spout and bolt tasks. `ready` is done when the component was opened or prepared for the first time.
 
-    `user`: the component. `acks`: what the ackers are to be sent.
+    `user`: the component. `acks`: what the ackers are to be sent. `measured`: the histograms that it fills.
     """
+
+    measured: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, env: Environment, task: TaskSpec, spec: ComponentSpec, config: Config) -> None:
         self.env = env
         self.task = task
         self.spec = spec
         self.config = config
-        self.counters = TaskCounters()
+        self.counters = TaskCounters(*self.measured)
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.name = f"component {task.component!r} (task {task.task_id})"
         ids = env.ids()
         mailbox_of = partial(env.mailbox_of, task.task_id)
         self.outbox = Outbox(self._on_unblock, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
-        self.acks = AckBatch(env.ackers(task))
+        stopwatch = env.clock.stopwatch
+        self.acks = AckBatch(env.ackers(task), self.counters, stopwatch)
         streams = OutStreams(self.name, env.out_streams(task, spec, config, self.outbox))
         stamps = Stamps(lambda: int(env.clock.now() * 1000)) if env.plan.time.stamped else None
         self.emitter = Emitter(
-            streams, ids, self.acks, self.counters, self._refused, stamps=stamps, spread=bool(env.remote)
+            streams,
+            ids,
+            self.acks,
+            self.counters,
+            self._refused,
+            stopwatch=stopwatch,
+            stamps=stamps,
+            spread=bool(env.remote),
         )
         if env.config.testing_always_try_serialize:
             check_rows(self.emitter)
@@ -127,7 +137,8 @@ class TaskActor(Actor, ABC):
 
     def metrics(self) -> TaskMetrics:
         """A copy of the counters."""
-        gate = self.env.mailboxes[self.task.task_id].gate
+        gate, plan, streams = self.env.mailboxes[self.task.task_id].gate, self.env.plan, self.emitter.streams.values()
+        edges = (edge for stream in streams for edge in stream.edges(plan.component_of))
         return TaskMetrics.of(
             self.task.task_id,
             self.counters,
@@ -137,11 +148,18 @@ class TaskActor(Actor, ABC):
             capacity=gate.capacity,
             time=self.time_metrics(),
             progress=self.user.progress(),
+            streams=tuple((stream.origin.stream, stream.emitted) for stream in streams),
+            edges=tuple(added(edges)),
+            **self.seen(),
         )
 
     def time_metrics(self) -> TimeMetrics | None:
         """How far event time is, for a task that handles it."""
         return None
+
+    def seen(self) -> dict[str, Any]:
+        """Metrics that are computed when they are read."""
+        return {}
 
     def is_ready(self) -> None:
         """Set `ready`, once."""
@@ -199,11 +217,12 @@ class TaskActor(Actor, ABC):
         failure = self.failure(f"the target task has ended: {error}")
         self.go_back(failure.error)
         self.acks.failures += [(root, index, failure) for root, index in segment.messages]
+        segment.sent_s = 0.0  # it did not arrive
         self.acks.done(segment)
 
-    def _packed(self, pack: Pack, piece: Segment) -> list[Segment]:
+    def _packed(self, pack: Pack, piece: Segment, target: int) -> list[Segment]:
         """A target in another worker takes a piece of rows that waited for several targets: pack it."""
-        packed = self.emitter.spreader.packed(pack, piece)
+        packed = self.emitter.spreader.packed(pack, piece, target)
         if self.emitter.dirty:  # a row that cannot be sent: its message fails
             self._on_unblock()
         return packed

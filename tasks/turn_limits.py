@@ -39,14 +39,14 @@ class Portions:
     calls `next` only where this is 0, and `sent` only after a turn of at least `notable` rows or when it is held up.
     """
 
-    __slots__ = ("_at_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "known", "notable")
+    __slots__ = ("_at_s", "_blocked_s", "_held_s", "_outbox", "_portion", "_rows", "_stopwatch", "known", "notable")
 
     def __init__(self, outbox: Outbox, stopwatch: Callable[[], float], most: int, target_s: float) -> None:
         self._outbox = outbox
         self._stopwatch = stopwatch
         self._portion = Portion(most, target_s * PARKED)
         self._at_s = -1.0  # since when it is held up; below 0: it is not
-        self._held_s = 0.0
+        self._held_s = self._blocked_s = 0.0
         self._rows = 0
         self.known = self.notable = 0
 
@@ -60,6 +60,11 @@ class Portions:
         """For how long it has been held up until now; 0.0 if it is not."""
         return self._stopwatch() - self._at_s if self._at_s >= 0.0 else 0.0
 
+    @property
+    def blocked_s(self) -> float:
+        """For how long it has been held up at all."""
+        return self._blocked_s + self.held_s
+
     def sent(self, rows: int) -> bool:
         """A turn is over and its output was sent; `rows`: the rows of the turn. Is the task held up?"""
         self.known = self.notable = 0
@@ -72,7 +77,9 @@ class Portions:
     def unblocked(self) -> None:
         """The outbox is unblocked; or a target has ended, and other rows may still wait."""
         if self._at_s >= 0.0 and not self._outbox.blocked:
-            self._held_s += self._stopwatch() - self._at_s
+            held_s = self._stopwatch() - self._at_s
+            self._held_s += held_s
+            self._blocked_s += held_s
             self._at_s = -1.0
 
     def next(self) -> tuple[int, float]:

@@ -107,6 +107,11 @@ class BoltTurns:
             if task.outbox.blocked or counters.executed - executed >= limits.notable:
                 limits.turn_sent(counters.executed - executed)
 
+    def _note_blocked(self) -> None:
+        """What was sent outside of a turn may have to wait."""
+        if self._task.outbox.blocked:
+            self.limits.turn_sent(0)
+
     def _post(self) -> None:
         task, taken, time = self._task, self.taken, self._time.driver
         if self.detacher.waiting:
@@ -137,9 +142,11 @@ class BoltTurns:
             self._failures.tick_failed(cause)
             raise cause from None
         finally:
+            task.counters.busy_s += execution.spent_s
             execution.working = False
             self.long_call.turn_ended(idle=not (self.taken.segments or self.taken.box.has_data))
             task.emitter.flush()
+            self._note_blocked()
 
     # -- rows that leave their trees, while a call does not return ----------------------------------------------------
 
@@ -179,6 +186,8 @@ class BoltTurns:
     def _flush(self) -> None:
         self._flush_soon = None
         self._task.emitter.flush()
+        if not self.execution.working:
+            self._note_blocked()
         snapshots = self.taken.snapshots
         if snapshots is not None and snapshots.settled is not None:
             snapshots.settled.set()

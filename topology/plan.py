@@ -50,6 +50,10 @@ class Plan:
     feedback: frozenset[Edge]
     time: TimeFlow
 
+    def component_of(self, task_id: int) -> str:
+        """The component of a task."""
+        return self.tasks[task_id - 1].component
+
     @property
     def master(self) -> int:
         """The id for messages to the topology master. It is not a task: no tuples are emitted to it."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, PressureEvent
-from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics, unpack_task
+from ...runtime import ProcessMetrics
 from ...topology import ACKER_COMPONENT
 from ..messages import Finish, GetStatus, StatusReport
 from ..snapshots.messages import Rebuild
@@ -33,6 +34,7 @@ class WorkerReports:
     def __init__(self) -> None:
         self.metrics: dict[int, TaskMetrics] = {}
         self.pending: dict[str, tuple[MessageId, ...]] = {}
+        self.process = ProcessMetrics()
         self.times_ended = 0
         """How often its tasks have ended, or its process."""
         self._base: dict[int, TaskMetrics] = {}
@@ -52,10 +54,12 @@ class WorkerReports:
 
     def take(self, report: StatusReport) -> bool:
         """Take a report. True if it has errors, stalls or backpressure that are new."""
-        for task in report.tasks:
+        tasks = [unpack_task(row) for row in report.tasks]
+        for task in tasks:
             base = self._base.get(task.task_id)
             self.metrics[task.task_id] = task if base is None else task.after(base)
-        if report.pending or not any(task.pending for task in report.tasks):
+        self.process = report.process
+        if report.pending or not any(task.pending for task in tasks):
             self.pending = dict(report.pending)
         news = report.error_count > self._errors or report.stall_count > self._stalls or report.pressure is not None
         self._errors, self._stalls, self._events = report.error_count, report.stall_count, report.event_count
@@ -114,7 +118,8 @@ class DistributedReports:
             if tasks:
                 metrics = tuple(by_task.get(task) or TaskMetrics(task) for task in tasks)
                 found.append(ComponentMetrics(component, kind, metrics))
-        return TopologyMetrics(found)
+        handles = self._worker_handles.items()
+        return TopologyMetrics(found, {name: worker.reports.process for name, worker in handles})
 
     def errors(self) -> list[ErrorReport]:
         return list(self._errors)

@@ -56,9 +56,10 @@ class RebuiltReports:
         found = self._runtime.reports.metrics()
         if not self._base:
             return found
-        return TopologyMetrics(
-            [ComponentMetrics(name, of.kind, tuple(map(self._with_base, of.tasks))) for name, of in found.items()]
-        )
+        components = [
+            ComponentMetrics(name, of.kind, tuple(map(self._with_base, of.tasks))) for name, of in found.items()
+        ]
+        return TopologyMetrics(components, found.processes)
 
     def errors(self) -> list[ErrorReport]:
         return [*self._errors, *self._runtime.reports.errors()][-KEPT:]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ...metrics import pack_task
+from ...runtime import look_at_process
 from ...transport import UnsendableError, pack_value
 from ..messages import GetStatus, StatusReport
 
@@ -35,7 +37,7 @@ def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
         view = reports.backpressure()
         pressure = replace(view, events=_last(view.events, reports.event_count - order.events))
     return StatusReport(
-        tuple(task for component in reports.metrics().values() for task in component.tasks),
+        tuple(pack_task(task) for component in reports.metrics().values() for task in component.tasks),
         _last(reports.errors(), reports.error_count - order.errors),
         reports.error_count,
         _last(reports.stalls(), reports.stall_count - order.stalls),
@@ -43,6 +45,7 @@ def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
         _pending(part) if order.pending else {},
         pressure,
         reports.event_count,
+        look_at_process(),
     )
 
 

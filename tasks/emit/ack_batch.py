@@ -20,16 +20,18 @@ Edges gives each segment its edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...acker import Acks, IdSource
+from ...metrics import BOUNDS, bucket_of
 from ...topology import Lineage, Origin, RepeatedAnchor, Segment
 from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 from .lineage import MANY
 
 if TYPE_CHECKING:
     from ...actors import Inbox
+    from ...metrics import TaskCounters
     from ...topology import Anchor, Failure, Item
     from .stamping import Stamps
 
@@ -37,12 +39,29 @@ if TYPE_CHECKING:
 class AckBatch:
     """The batch of one task. `xors`: root → edges made and done in this turn; `failures`: (root, index, failure).
 
-    `in_hand`: the segments that are being executed.
+    `in_hand`: the segments that are being executed. `bolt_acks`: the bolt acks by itself, so the time of its rows is
+    added to `counters` here (of others see Execution).
     """
 
-    __slots__ = ("_ackers", "_detached", "_held", "_open", "_withheld", "failures", "in_hand", "resets", "xors")
+    __slots__ = (
+        "_ackers",
+        "_counters",
+        "_detached",
+        "_held",
+        "_open",
+        "_stopwatch",
+        "_withheld",
+        "bolt_acks",
+        "failures",
+        "in_hand",
+        "resets",
+        "xors",
+    )
 
-    def __init__(self, ackers: Sequence[Inbox]) -> None:
+    def __init__(self, ackers: Sequence[Inbox], counters: TaskCounters, stopwatch: Callable[[], float]) -> None:
+        self.bolt_acks = False
+        self._counters = counters
+        self._stopwatch = stopwatch
         self.xors: dict[int, int] = {}
         self.failures: list[tuple[int, int, Failure]] = []
         self.resets: list[int] = []
@@ -64,6 +83,10 @@ class AckBatch:
             xors[root] = xors.get(root, 0) ^ segment.edge
         if self._held and segment in self._held:
             self._release(segment)
+        if self.bolt_acks and segment.sent_s:
+            counters, rows, used_s = self._counters, len(segment.items), self._stopwatch() - segment.sent_s
+            counters.process_latency[bucket_of(BOUNDS, used_s)] += rows
+            counters.process_s += used_s * rows
 
     def settled(self, segment: Segment, offset: int) -> None:
         """A row of a received segment was acked or failed: an edge may be done."""
@@ -197,9 +220,10 @@ class Edges:
     `stamps`: of the segments, if a window downstream needs them.
     """
 
-    __slots__ = ("_acks", "_batch", "_ids", "stamps")
+    __slots__ = ("_acks", "_batch", "_ids", "_stopwatch", "stamps")
 
-    def __init__(self, ids: IdSource, acks: AckBatch, stamps: Stamps | None) -> None:
+    def __init__(self, ids: IdSource, acks: AckBatch, stamps: Stamps | None, stopwatch: Callable[[], float]) -> None:
+        self._stopwatch = stopwatch
         self.stamps = stamps
         self._acks = acks
         self._ids = ids
@@ -219,6 +243,7 @@ class Edges:
                 edge = edges[anchor] = self._ids.take()
                 xors[anchor] = xors.get(anchor, 0) ^ edge
             made = Segment(origin, items, lineage=Lineage(edges, anchors))
+        made.sent_s = self._stopwatch()
         if self.stamps is not None:
             self.stamps.stamp(made)
         return made

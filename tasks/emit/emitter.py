@@ -97,6 +97,7 @@ class Emitter:
         counters: TaskCounters,
         refused: Callable[[Exception, Row, str], Failure],
         *,
+        stopwatch: Callable[[], float],
         stamps: Stamps | None = None,
         spread: bool = False,
     ) -> None:
@@ -104,7 +105,7 @@ class Emitter:
         self.acks = acks
         self.counters = counters
         self.refused = refused
-        self.edges = Edges(ids, acks, stamps)
+        self.edges = Edges(ids, acks, stamps, stopwatch)
         self.stamps = stamps
         self.spreader = Spreader(self, ids.take, spread=spread)
         self.watermarks: WatermarkEmitter
@@ -219,6 +220,7 @@ class Emitter:
                 return
         counters, origin = self.counters, stream.origin
         counters.emitted += len(items)
+        stream.emitted += len(items)
         if self.on_emit is not None:
             for item in items.readable() if isinstance(items, ColumnRows) else items:
                 self.on_emit(stream.row(item), origin.stream)
@@ -226,24 +228,28 @@ class Emitter:
             anchors = None
         # With columns, the items are ColumnRows and the anchors are one RepeatedAnchor.
         send: _Send = self._send_columns if columns and self.spreader.spread else self._send  # type: ignore[assignment]
+        before = counters.transferred
         if target is not None:
             send(stream.outlet(target), origin, items, anchors, root)
+            stream.direct.rows[target] += counters.transferred - before  # type: ignore[union-attr] # it is direct
             return
         for route in stream.routes:
             if route.group is not None:
                 self.spreader.send(route, route.group, stream, items, anchors, root)
-                continue
-            if route.only is not None and not columns:
+            elif route.only is not None and not columns:
                 send(route.outlets[route.only], origin, items, anchors, root)
-                continue
-            try:
-                split: Split = route.split_columns if columns else route.split  # type: ignore[assignment]
-                shares = split(items, anchors)
-            except USER_ERRORS as error:
-                shares = self._split_by_row(route, stream, items, anchors, root, user_error(error))
-            outlets = route.outlets
-            for to, share, share_anchors in shares:
-                send(outlets[to], origin, share, share_anchors, root)
+            else:
+                try:
+                    split: Split = route.split_columns if columns else route.split  # type: ignore[assignment]
+                    shares = split(items, anchors)
+                except USER_ERRORS as error:
+                    shares = self._split_by_row(route, stream, items, anchors, root, user_error(error))
+                outlets = route.outlets
+                for to, share, share_anchors in shares:
+                    send(outlets[to], origin, share, share_anchors, root)
+            sent = counters.transferred
+            route.rows += sent - before
+            before = sent
 
     def _send_columns(
         self, outlet: Outlet, origin: Origin, rows: ColumnRows, anchors: RepeatedAnchor | None, root: int

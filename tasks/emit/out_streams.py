@@ -5,7 +5,8 @@ Items are rows as they are sent: on a stream of one field, the value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...topology import (
@@ -41,12 +42,29 @@ class Route:
     """One consumer of a stream: how rows are split over its tasks, and the outlets to them.
 
     `group`: for rows that several of the tasks may take and that wait; without it each row has one target. `only`: the
-    single task of the consumer; then rows are not split. `spreading`: the grouping, if it leaves a choice.
+    single task of the consumer; then rows are not split. `spreading`: the grouping, if it leaves a choice. `rows`: so
+    many were sent on this way.
     """
 
-    __slots__ = ("deal", "free_rows", "group", "grouping", "only", "outlets", "place", "split", "spreading")
+    __slots__ = (
+        "consumer",
+        "deal",
+        "free_rows",
+        "group",
+        "grouping",
+        "only",
+        "outlets",
+        "place",
+        "rows",
+        "split",
+        "spreading",
+    )
 
-    def __init__(self, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None) -> None:
+    def __init__(
+        self, consumer: str, grouping: Grouping, bare: bool, outlets: Outlets, group: Group | None = None
+    ) -> None:
+        self.consumer = consumer
+        self.rows = 0
         self.grouping = grouping
         self.split: Split = grouping.split_values if bare else grouping.split
         self.outlets = outlets
@@ -70,12 +88,16 @@ class Route:
 
 
 class Direct:
-    """The targets of a direct stream. `receivers`: task → is its edge inside a cycle? (Shared by all emitters.)"""
+    """The targets of a direct stream. `receivers`: task → is its edge inside a cycle? (Shared by all emitters.)
 
-    __slots__ = ("_outbox", "receivers")
+    `rows`: so many were sent to each.
+    """
+
+    __slots__ = ("_outbox", "receivers", "rows")
 
     def __init__(self, receivers: Mapping[int, bool], outbox: Outbox) -> None:
         self.receivers = receivers
+        self.rows = defaultdict[int, int](int)
         self._outbox = outbox
 
     def outlet(self, target: int) -> Outlet:
@@ -84,9 +106,9 @@ class Direct:
 
 
 class OutStream:
-    """A declared stream of this task. `direct`: its receivers, if it is a direct stream."""
+    """A declared stream of this task. `direct`: its receivers, if it is a direct stream. `emitted`: rows, so far."""
 
-    __slots__ = ("arity", "bare", "direct", "origin", "routes")
+    __slots__ = ("arity", "bare", "direct", "emitted", "origin", "routes")
 
     def __init__(self, origin: Origin, routes: Sequence[Route], direct: Direct | None = None) -> None:
         self.origin = origin
@@ -94,6 +116,7 @@ class OutStream:
         self.bare = origin.bare
         self.direct = direct
         self.routes = tuple(routes)
+        self.emitted = 0
 
     @property
     def consumed(self) -> bool:
@@ -103,6 +126,14 @@ class OutStream:
     def outlet(self, target: int) -> Outlet:
         """The outlet to a receiver of this direct stream (see OutStreams.row)."""
         return self.direct.outlet(target)  # type: ignore[union-attr] # OutStreams.row has checked it
+
+    def edges(self, component_of: Callable[[int], str]) -> Iterator[tuple[str, str, int]]:
+        """(stream, consumer, rows sent to it); a consumer may come several times."""
+        stream = self.origin.stream
+        for route in self.routes:
+            yield stream, route.consumer, route.rows
+        for target, rows in () if self.direct is None else self.direct.rows.items():
+            yield stream, component_of(target), rows
 
     def item(self, row: Row) -> Item:
         """A row as it is sent on this stream."""

@@ -250,7 +250,7 @@ class Outlet:
 
     def _pack(self, piece: Segment) -> bool:
         """Pack a piece of a group for another worker. Is there anything left of it?"""
-        self._bound.extend(self._outbox.packed(self.pack, piece))  # type: ignore[arg-type] # called only with one
+        self._bound.extend(self._outbox.packed(self.pack, piece, self.target))  # type: ignore[arg-type] # called only with one
         return bool(self._bound)
 
     def _weighed(self, segment: Segment) -> tuple[Segment, int]:
@@ -319,8 +319,8 @@ class Outbox:
     `on_block` when something begins to wait.
 
     `lost` is called with a segment that no target will take; `packed` with a packing function and the piece of a group
-    for another worker: it returns the packed parts. `new_edge`: see waiting.py. `mailbox_of` gives the task's view of
-    another task's mailbox.
+    for another worker, and the target: it returns the packed parts. `new_edge`: see waiting.py. `mailbox_of` gives the
+    task's view of another task's mailbox.
     """
 
     __slots__ = (
@@ -341,7 +341,7 @@ class Outbox:
         on_unblock: Callable[[], None],
         lost: Callable[[Segment, MailboxClosedError], None],
         new_edge: Callable[[], int],
-        packed: Callable[[Pack, Segment], list[Segment]],
+        packed: Callable[[Pack, Segment, int], list[Segment]],
         mailbox_of: Callable[[int], Inbox],
         on_block: Callable[[], None] = lambda: None,
     ) -> None:

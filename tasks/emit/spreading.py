@@ -72,8 +72,11 @@ class Spreader:
         self._emitter.counters.transferred += len(items)
         group.wait(self._emitter.edges.segment(origin, items, anchors, root), choices)
 
-    def packed(self, pack: Pack, piece: Segment) -> list[Segment]:
-        """Pack a piece, which has its edge, for another worker. Rows that cannot be sent fail their messages."""
+    def packed(self, pack: Pack, piece: Segment, target: int) -> list[Segment]:
+        """Pack a piece, which has its edge, for a target in another worker.
+
+        Rows that cannot be sent fail their messages.
+        """
         found: list[Segment] = []
         todo = [piece]
         while todo:
@@ -84,7 +87,7 @@ class Spreader:
             try:
                 parts = pack(part.origin, part.items, anchors)
             except UnsendableError as error:
-                todo += self._around_row(part, error)
+                todo += self._around_row(part, error, target)
                 continue
             for at, (items, part_anchors) in enumerate(parts, 1):
                 found.append(cut_off(part, items, part_anchors, self._new_edge, last=at == len(parts)))
@@ -169,7 +172,7 @@ class Spreader:
         emitter.counters.transferred += len(items)
         outlet.send(emitter.edges.segment(origin, items, anchors, root))
 
-    def _around_row(self, part: Segment, error: UnsendableError) -> list[Segment]:
+    def _around_row(self, part: Segment, error: UnsendableError, target: int) -> list[Segment]:
         """Split at the row that cannot be sent: what is after it, and what is before it (taken first)."""
         emitter, count, at = self._emitter, len(part.items), error.offset or 0
         if count > 1 and type(part.items) is not ColumnRows:
@@ -178,8 +181,12 @@ class Spreader:
             return [cut for cut in reversed(cuts) if cut is not None]
         # One row, or a batch, which is one message: it fails as a whole.
         emitter.counters.transferred -= count
+        for route in emitter.streams[part.origin.stream].routes:
+            if route.group is not None and target in route.spreading.targets:
+                route.rows -= count
         row = (part.items,) if type(part.items) is ColumnRows else part.row(0)
         failure = emitter.refused(error, row, part.origin.stream)
         emitter.acks.failures += [(root, index, failure) for root, index in part.messages]
+        part.sent_s = 0.0  # it did not arrive
         emitter.acks.done(part)
         return []

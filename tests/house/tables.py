@@ -109,6 +109,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
+        "runtime/process_metrics.py",  # real time, and the processor's
         "cluster/worker/heartbeat.py",  # the same
         "aiostorm/cli/certs_command.py",  # certificates have dates; no loop runs there
         "spark/executors/client.py",  # waits in an executor, where no loop runs
@@ -189,6 +190,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/directory_store.py",
         "runtime/files.py",
         "runtime/forking.py",  # a forked child ends
+        "runtime/process_metrics.py",  # what this process uses
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
@@ -310,6 +312,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             "runtime/directory_store.py",
             "runtime/files.py",
+            "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "cluster/control/folder.py",  # a folder of sockets
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets

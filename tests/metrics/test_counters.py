@@ -9,13 +9,14 @@ import pytest
 from aiostorm.metrics import (
     METRICS,
     ComponentMetrics,
+    Histogram,
     ProgressMetrics,
     TaskCounters,
     TaskMetrics,
     TimeMetrics,
     TopologyMetrics,
 )
-from aiostorm.metrics.declared import COUNTERS
+from aiostorm.metrics.declared import COUNTERS, HISTOGRAMS
 
 
 def component(*tasks: TaskMetrics) -> ComponentMetrics:
@@ -74,11 +75,13 @@ def test_its_open_windows_are_dropped(buffered: bool, windows: int, rows: int) -
 
 def test_counts_of_earlier_processes_are_added_and_gauges_are_not() -> None:
     one, other = ({name: factor * i for i, name in enumerate(METRICS, 1)} for factor in (1, 100))
+    for name in HISTOGRAMS:
+        one[name], other[name] = Histogram(((3, 2),), 4.0), Histogram(((3, 1), (5, 1)), 6.0)
     earlier = TaskMetrics(task_id=1, fill=5, capacity=6, **one)  # type: ignore[arg-type]
     now = TaskMetrics(task_id=1, fill=7, capacity=8, **other)  # type: ignore[arg-type]
     both = now.after(earlier)
     for name, metric in METRICS.items():
-        expected = one[name] + other[name] if metric.kind == "counter" else other[name]
+        expected = other[name] if metric.kind == "gauge" else one[name] + other[name]
         assert getattr(both, name) == (one[name] if name == "forgotten" else expected), name
     assert (both.fill, both.capacity) == (7, 8)
 

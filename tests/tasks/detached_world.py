@@ -82,9 +82,9 @@ class Bolt:
         self.world = world
         ackers: Any = world.ackers
         self.ids = IdSource(world.rng.randbytes)
-        self.emitter = Emitter(
-            OutStreams("bolt", {}), self.ids, AckBatch(ackers), TaskCounters(), lambda *refused: None
-        )
+        counters = TaskCounters()
+        acks = AckBatch(ackers, counters, float)
+        self.emitter = Emitter(OutStreams("bolt", {}), self.ids, acks, counters, lambda *refused: None, stopwatch=float)
         self.held: list[Tuple] = []
         self.executed: list[Segment] = []
         self.unsealed: list[tuple[int, Any, Any]] = []  # rows may be detached before these are segments

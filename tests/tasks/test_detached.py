@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aiostorm.acker import Acks, IdSource, is_single_root, shared_root, single_root
 from aiostorm.actors import Mailbox
+from aiostorm.metrics import TaskCounters
 from aiostorm.tasks.emit.ack_batch import AckBatch
 from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, detach_rows
 from aiostorm.tasks.emit.lineage import lineage_of, mark_done
@@ -97,7 +98,7 @@ def test_a_batch_of_columns_is_one_message() -> None:
 
 def ack_batch() -> tuple[AckBatch, Mailbox]:
     box = Mailbox(10)
-    return AckBatch([box]), box
+    return AckBatch([box], TaskCounters(), float), box
 
 
 def sent_to(box: Mailbox) -> list[Any]:

@@ -73,7 +73,7 @@ class Sender:
             self._on_unblock,
             self._lost,
             ids.take,
-            lambda pack, piece: self.emitter.spreader.packed(pack, piece),
+            lambda pack, piece, target: self.emitter.spreader.packed(pack, piece, target),
             boxes.__getitem__,
         )
         self.outlets = outlets = self.outbox.outlets
@@ -90,13 +90,17 @@ class Sender:
                 "partial key": lambda: PartialKeyGrouping(["key"]),
             }[kind]()
             grouping.prepare(context, StreamId("spout", name), list(boxes))
-            streams[name] = OutStream(origin, [Route(grouping, False, outlets, Group(self.outbox, grouping, outlets))])
+            streams[name] = OutStream(
+                origin, [Route("bolt", grouping, False, outlets, Group(self.outbox, grouping, outlets))]
+            )
+        counters = TaskCounters()
         self.emitter = Emitter(
             OutStreams("task", streams),
             ids,
-            AckBatch([]),
-            TaskCounters(),
+            AckBatch([], counters, float),
+            counters,
             lambda e, row, stream: Failure("failed"),
+            stopwatch=float,
         )
 
     def _on_unblock(self) -> None:

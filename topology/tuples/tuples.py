@@ -77,9 +77,10 @@ class Segment:
 
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
     `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 after row i was. `ingested_ms`
-    is the time (wall clock) at which its rows entered the topology, if a component needs it (time_flow.py)."""
+    is the time (wall clock) at which its rows entered the topology, if a component needs it (time_flow.py). `sent_s`:
+    when it was sent to its task here, or received from another worker (of the stopwatch; 0.0: unknown)."""
 
-    __slots__ = ("done", "edge", "indices", "ingested_ms", "items", "lineage", "open", "origin", "root")
+    __slots__ = ("done", "edge", "indices", "ingested_ms", "items", "lineage", "open", "origin", "root", "sent_s")
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class Segment:
         self.open = len(items)
         self.done: bytearray | None = None
         self.ingested_ms: int | None = None
+        self.sent_s = 0.0
 
     @property
     def tracked(self) -> bool:

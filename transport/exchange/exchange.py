@@ -65,7 +65,7 @@ class Exchange:
     """The exchange of one worker. `mailboxes`, `capacities`: of its tasks; `remote`: tasks of other workers; all by id.
 
     `origin_of(task, stream)` returns the origin of what a remote task emits, or raises ProtocolError. `build`: a number
-    that all exchanges of the tasks that belong together have.
+    that all exchanges of the tasks that belong together have. `stopwatch`: received segments are stamped with it.
     """
 
     def __init__(
@@ -79,9 +79,11 @@ class Exchange:
         origin_of: Callable[[int, str], Origin],
         codecs: Iterable[MessageCodec],
         on_lost: Callable[[str], None],
+        stopwatch: Callable[[], float],
         build: int = 0,
     ) -> None:
         self.worker = worker
+        self._stopwatch = stopwatch
         self.begun = False
         self.closed = False
         self._router = router
@@ -189,7 +191,10 @@ class Exchange:
         receive_buffer = None if peer_channel is None else peer_channel.receive_buffers.get(target)
         if peer_channel is None or receive_buffer is None:
             raise ProtocolError(f"{peer} sends segments to task {target}, which is not a task of {self.worker}")
-        receive_buffer.add(unpack_segments(body, self._origin_of))
+        segments, now_s = unpack_segments(body, self._origin_of), self._stopwatch()
+        for segment in segments:
+            segment.sent_s = now_s
+        receive_buffer.add(segments)
 
     def _credit(self, peer: str, target: int, body: memoryview) -> None:
         peer_channel = self._peer_channels.get(peer)

@@ -46,6 +46,7 @@ class Worker:
             origin_of=origin_of,
             codecs=(ACKER_MESSAGES,),
             on_lost=self.lost.append,
+            stopwatch=float,
             build=build,
         )
         self.exchange.on_idle(self._on_idle)

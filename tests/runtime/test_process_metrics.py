@@ -1,0 +1,67 @@
+"""Process metrics: what a process uses, how late its loop is; and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from aiostorm.runtime import ProcessMetrics, look_at_process
+from aiostorm.runtime import process_metrics as module
+
+
+@pytest.mark.sockets
+@pytest.mark.blocks_loop
+async def test_what_a_process_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROBE_S", 0.01)
+    monkeypatch.setattr(module, "LEASE_S", 0.2)
+    callbacks = len(gc.callbacks)
+    first = look_at_process()
+    assert len(gc.callbacks) == callbacks + 1
+    time.sleep(0.3)  # noqa: ASYNC251 - so the loop is late
+    gc.collect()
+    with (tmp_path / "open").open("w"):
+        await asyncio.sleep(0.05)
+        now = look_at_process()
+    assert now.pid == first.pid > 0
+    assert now.loop_lag_s > 0.25
+    assert now.cpu_s >= first.cpu_s > 0
+    assert now.gc_collections > first.gc_collections
+    assert now.gc_pause_s > first.gc_pause_s == 0
+    if sys.platform == "linux":
+        assert now.rss_bytes is not None
+        assert now.rss_bytes > 5_000_000
+        assert (first.open_files, now.open_files) == (first.open_files, (first.open_files or 0) + 1)
+    for _ in range(2000):
+        await asyncio.sleep(0.01)
+        if len(gc.callbacks) == callbacks:  # it stops after the last look
+            break
+    else:
+        pytest.fail("it did not stop")
+
+
+def test_a_loop_that_has_ended_takes_its_watch_with_it() -> None:
+    async def looks() -> int:
+        return look_at_process().pid
+
+    callbacks = len(gc.callbacks)
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        assert runner.run(looks())
+    del runner
+    gc.collect()
+    assert len(gc.callbacks) == callbacks
+    assert look_at_process() == ProcessMetrics()
+
+
+async def test_nothing_is_measured_in_virtual_time() -> None:
+    assert look_at_process() == ProcessMetrics()
+
+
+def test_another_system_does_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "_PROC", tmp_path / "none")
+    monkeypatch.setattr(module, "_STATM", tmp_path / "none" / "statm")
+    assert (module._rss_bytes(), module._open_files()) == (None, None)
