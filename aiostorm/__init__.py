@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         lifespan,
         running,
     )
-    from .metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+    from .metrics import ComponentMetrics, MetricError, TaskMetrics, TopologyMetrics
     from .runtime import AiostormError
     from .state import FileSink, KeyedState, MapSink, Sink, ValueState, WriteAheadSink
     from .tasks import ErrorReport
@@ -110,7 +110,7 @@ _PACKAGES = {
     "MailboxClosedError Ref RestartPolicy Terminated",
     "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
     "WorkerError cleanup_ctx lifespan running",
-    "metrics": "ComponentMetrics TaskMetrics TopologyMetrics",
+    "metrics": "ComponentMetrics MetricError TaskMetrics TopologyMetrics",
     "runtime": "AiostormError",
     "state": "FileSink KeyedState MapSink Sink ValueState WriteAheadSink",
     "tasks": "ErrorReport",
@@ -171,6 +171,7 @@ __all__ = [
     "MapSink",
     "Max",
     "Mean",
+    "MetricError",
     "Min",
     "Mixed",
     "Reduce",

@@ -90,7 +90,10 @@ class RunningTopology:
 
     def metrics(self) -> TopologyMetrics:
         """Counters of every component (the acker is `__acker`); those of workers as last reported."""
-        return self._runtime.reports.metrics()
+        found = self._runtime.reports.metrics()
+        if isinstance(self._runtime, ExactlyOnceRuntime):
+            found.snapshots = self._runtime.snapshot_status.metrics()
+        return found
 
     def errors(self) -> list[ErrorReport]:
         """The last errors in user code, oldest first; `metrics()` counts all."""

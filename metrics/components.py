@@ -97,17 +97,18 @@ class ComponentMetrics(Counts):
 class SnapshotMetrics:
     """The snapshots of a topology with exactly once. `number`: of the last one that counts; None: there is none yet.
 
-    `taken`, `failed`: how many, since the topology was started. Of the last one: `duration_s`, from its trigger until
-    it counted; `size_bytes`: what is stored for it, with the parts that earlier ones have written; `at_s`: when it
-    counted, in seconds since 1970.
+    `taken` and `rolled_back`: how often, since the start; `failed`: since the last one that counts. Of that one:
+    `duration_s`, from its begin until it was complete; `size_bytes`: what it needs in the store; `age_s`: how long ago
+    it was complete.
     """
 
     number: int | None = None
     taken: int = 0
     failed: int = 0
+    rolled_back: int = 0
     duration_s: float = 0.0
     size_bytes: int = 0
-    at_s: float = 0.0
+    age_s: float = 0.0
 
 
 class TopologyMetrics(Mapping[str, ComponentMetrics]):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..acker import IdSource
 from ..actors import Inbox, Mailbox
+from ..metrics import Names
 from ..topology import (
     ComponentSpec,
     Config,
@@ -109,6 +110,10 @@ class Environment:
                 "ackers", "", lambda: [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
             )
         return [self.mailbox_of(task.task_id, acker) for acker in self.acker_ids]
+
+    def metric_names(self) -> Names:
+        """The names of what the components measure by themselves, in this process."""
+        return self._shared("metric names", "", Names)
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
         """(component, stream) → fields, of the whole topology."""

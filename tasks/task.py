@@ -150,6 +150,7 @@ class TaskActor(Actor, ABC):
             progress=self.user.progress(),
             streams=tuple((stream.origin.stream, stream.emitted) for stream in streams),
             edges=tuple(added(edges)),
+            own=self.user.own.read(),
             **self.seen(),
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from ..metrics import ProgressMetrics, TaskCounters
+from ..metrics import OwnMetrics, ProgressMetrics, TaskCounters
 from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
 from .exits import UserExitError
@@ -35,7 +35,8 @@ class GetResult:
 class UserCode:
     """The component of one task. `component`: the present instance; `hook_calls`: of its hooks, if it has any.
 
-    `thread`: in which methods of a blocking component run; None: they run in the event loop.
+    `own`: what it measures by itself. `thread`: in which methods of a blocking component run; None: they run in the
+    event loop.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class UserCode:
         "config",
         "hook_calls",
         "hooks",
+        "own",
         "thread",
     )
 
@@ -68,6 +70,7 @@ class UserCode:
         self.hooks: list[TaskHook] = []
         self.hook_calls: HookCalls | None = None
         self.thread: ThreadPoolExecutor | None = None
+        self.own = OwnMetrics(task.component, env.metric_names(), env.clock.monotonic)
         self._progress_failed: Component | None = None
         self._env = env
         self._task = task
@@ -102,6 +105,7 @@ class UserCode:
             add_hook=self.hooks.append,
             resources=self._env.resources,
             state=state,
+            metrics=self.own,
         )
 
     def use_hooks(self, context: TopologyContext) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .components import TaskHook
     from .config import Config
     from .fields import Fields
+    from .measuring import TaskMetricsSource
     from .values import ResourceValue, StateValue
 
 
@@ -33,7 +34,7 @@ class TopologyContext:
     """A component's view of the topology in which it runs. Storm: TopologyContext."""
 
     __slots__ = (
-        *("_add_hook", "_fields", "_resources", "_tasks"),
+        *("_add_hook", "_fields", "_metrics", "_resources", "_tasks"),
         *("component", "config", "state", "task_id", "task_index", "topology"),
     )
 
@@ -50,7 +51,9 @@ class TopologyContext:
         add_hook: Callable[[TaskHook], None],
         resources: Mapping[str, ResourceValue] | None = None,
         state: StateValue = None,
+        metrics: TaskMetricsSource | None = None,
     ) -> None:
+        self._metrics = metrics
         self.state = state
         """The state of this task: a dict for a bolt with `KeyedState`, an object with `value` for `ValueState`."""
         self.topology = topology
@@ -62,6 +65,16 @@ class TopologyContext:
         self._fields = fields
         self._add_hook = add_hook
         self._resources: Mapping[str, ResourceValue] = {} if resources is None else resources
+
+    @property
+    def metrics(self) -> TaskMetricsSource:
+        """Counters, gauges, meters and histograms of this component's own: see measuring.py.
+
+        RuntimeError for a context that a test has made without them.
+        """
+        if self._metrics is None:
+            raise RuntimeError("this context was made without metrics: TopologyContext(…, metrics=…)")
+        return self._metrics
 
     def tasks(self, component: str) -> tuple[int, ...]:
         """The task ids of a component, ascending; for `emit_direct`."""

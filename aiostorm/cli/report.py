@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import METRICS, ComponentMetrics, TopologyMetrics
+from ..metrics import HISTOGRAMS, METRICS, ComponentMetrics, Histogram, Series, TopologyMetrics
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
@@ -28,6 +28,8 @@ SHOWN_LINES = 20
 """Lines that are shown of a result without summary; JSON has all."""
 
 SHOWN_IDS = 5
+
+OCCUPATION = "busy_s", "blocked_s", "idle_s", "throttled_s"
 
 EPOCH_MS = 978_307_200_000, 4_102_444_800_000
 """Milliseconds since 1970 in this century: 2001 to 2099."""
@@ -117,6 +119,7 @@ def as_json(report: RunReport) -> str:
         "backpressure": report.pressure,
         "pending": dict(report.pending),
         "components": {name: _component(c, report.elapsed_s) for name, c in _shown(report.metrics)},
+        "processes": report.metrics.processes,
         "error_count": report.error_count,
         "errors": list(report.errors),
     }
@@ -132,9 +135,29 @@ def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
         "executed_per_s": _rate(c.executed, elapsed_s),
         "execute_latency_s": c.execute_latency_s,
         "complete_latency_s": c.complete_latency_s,
+        "latencies": {name.removesuffix("_latency"): _quantiles(getattr(c, name)) for name in HISTOGRAMS},
+        "seconds": {name: getattr(c, name) for name in OCCUPATION},
+        "streams": c.streams,
+        "edges": [{"stream": stream, "to": target, "tuples": rows} for (stream, target), rows in c.edges.items()],
+        "metrics": [_series(series) for series in c.own],
         "windows": _windows(c),
         "progress": c.progress,
     }
+
+
+def _quantiles(found: Histogram) -> dict[str, float] | None:
+    """In seconds; None: nothing was measured."""
+    if not found.count:
+        return None
+    return {"count": found.count, "mean": found.mean, **{f"p{n}": found.quantile(n / 100) for n in (50, 95, 99)}}
+
+
+def _series(series: Series) -> dict[str, Any]:
+    """What a component measures by itself."""
+    shown: dict[str, Any] = {"name": series.name, "kind": series.kind, "labels": dict(series.labels)}
+    if series.kind == "histogram":
+        return shown | (_quantiles(series.histogram) or {"count": 0})
+    return shown | {"value": series.value} | ({"per_s": series.rate} if series.kind == "meter" else {})
 
 
 def _group(c: ComponentMetrics, group: str) -> dict[str, Any]:

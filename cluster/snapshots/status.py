@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...metrics import SnapshotMetrics
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
@@ -24,3 +26,8 @@ class SnapshotStatus:
     problem: str = ""
     rolled_back: int = 0
     reason: str = ""
+
+    def metrics(self) -> SnapshotMetrics:
+        """What of it is a number."""
+        counts = self.number, self.taken, self.failed, self.rolled_back
+        return SnapshotMetrics(*counts, duration_s=self.took_s, size_bytes=self.size_bytes, age_s=self.age_s)

@@ -25,7 +25,17 @@ from aiostorm.cli.report import (
     table,
 )
 from aiostorm.cluster import SnapshotStatus
-from aiostorm.metrics import METRICS, ComponentMetrics, ProgressMetrics, TaskMetrics, TimeMetrics, TopologyMetrics
+from aiostorm.metrics import (
+    METRICS,
+    ComponentMetrics,
+    Histogram,
+    ProgressMetrics,
+    Series,
+    TaskMetrics,
+    TimeMetrics,
+    TopologyMetrics,
+)
+from aiostorm.runtime import ProcessMetrics
 
 
 class Pair(NamedTuple):
@@ -238,6 +248,40 @@ def test_json_has_every_declared_metric():
     for name, metric in METRICS.items():
         if metric.unit != "seconds":  # sums of seconds are shown as means
             assert (found[metric.group] if metric.group else found)[name] == 1
+
+
+def test_json_has_what_was_measured():
+    timed = Histogram(((-8, 99), (0, 1)), 30.0)
+    own = (
+        Series("hits", "counter", (("kind", "a"),), 3),
+        Series("rows", "meter", (), 6, rate=0.5),
+        Series("sizes", "histogram", (), 100, histogram=timed),
+        Series("none", "histogram"),
+    )
+    task = TaskMetrics(
+        1, process_latency=timed, busy_s=1.5, streams=(("default", 7),), edges=(("default", "out", 14),), own=own
+    )
+    metrics = TopologyMetrics(
+        [ComponentMetrics("c", "bolt", (task, TaskMetrics(2, busy_s=0.5)))],
+        {"local": ProcessMetrics(pid=7, rss_bytes=1000)},
+    )
+    document = json.loads(as_json(report(metrics=metrics)))
+    found = document["components"]["c"]
+    assert found["latencies"]["execute"] is None
+    assert found["latencies"]["process"].pop("mean") == 0.3
+    assert found["latencies"]["process"] == pytest.approx({"count": 100, "p50": 5 / 18, "p95": 5 / 18, "p99": 5 / 18})
+    assert found["seconds"] == {"busy_s": 2.0, "blocked_s": 0, "idle_s": 0, "throttled_s": 0}
+    assert found["streams"] == {"default": 7}
+    assert found["edges"] == [{"stream": "default", "to": "out", "tuples": 14}]
+    assert [(one["name"], one["kind"], one["labels"]) for one in found["metrics"]] == [
+        ("hits", "counter", {"kind": "a"}),
+        ("none", "histogram", {}),
+        ("rows", "meter", {}),
+        ("sizes", "histogram", {}),
+    ]
+    assert [found["metrics"][i].get("value") for i in range(4)] == [3, None, 6, None]
+    assert (found["metrics"][1]["count"], found["metrics"][2]["per_s"], found["metrics"][3]["count"]) == (0, 0.5, 100)
+    assert document["processes"]["local"]["pid"] == 7
 
 
 def test_results_are_cut_for_people_only():

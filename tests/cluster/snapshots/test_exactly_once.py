@@ -178,3 +178,28 @@ async def test_rows_of_a_sink_that_cannot_commit_are_not_skipped(tmp_path: Path,
     assert not database.fail_commits
     assert not FailsAtPrepare.failures
     check_counting(database, 400)
+
+
+async def test_snapshots_are_measured(tmp_path: Path) -> None:
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", counting(Database(), counter="basic"), exactly_once(tmp_path))
+        assert running.metrics().snapshots is not None
+        first = await running.snapshot()
+        found = running.metrics().snapshots
+        assert found is not None
+        assert (found.number, found.failed) == (first, 0)
+        assert found.taken >= 1
+        assert found.size_bytes > 0
+        assert found.duration_s >= 0
+        await running.wait_finished(600)
+        states = [component.state_keys for component in running.metrics().values()]
+        assert sum(states) > 0
+    last = running.metrics().snapshots
+    assert last is not None
+    assert last.taken > found.taken
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", counting(Database(), counter="basic"), exactly_once(tmp_path))
+        again = running.metrics().snapshots
+        assert again is not None
+        assert (again.number, again.taken) == (last.number, 0)
+        await running.kill(0)
