@@ -13,15 +13,16 @@ from __future__ import annotations
 import logging
 import traceback
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..topology import TupleBatch
+from ..topology import Tuple, TupleBatch
 from .frames import own_frames
 
 log = logging.getLogger("aiostorm.component")
 
 REPEAT_S = 1.0
-MAX_TUPLE, MAX_ERROR, MAX_TRACEBACK = 600, 2_000, 20_000
+MAX_TUPLE, MAX_ERROR, MAX_TRACEBACK, MAX_MESSAGES = 600, 2_000, 20_000, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,12 @@ class ErrorLog:
             time=wall_s,
         )
         self._last.append(report)
-        self._log(report, error, now_s, hint)
+        self._log(report, error, now_s, hint, _messages(tup))
         return report
 
-    def _log(self, report: ErrorReport, error: BaseException, now_s: float, hint: str) -> None:
+    def _log(self, report: ErrorReport, error: BaseException, now_s: float, hint: str, messages: Sequence[str]) -> None:
+        known = {"topology": report.topology, "component": report.component, "task": report.task}
+        extra = {"aiostorm": {**known, "tuple": report.tuple, "messages": messages or None}}  # for log lines in JSON
         line = error.__traceback__
         while line is not None and line.tb_next is not None:
             line = line.tb_next
@@ -110,9 +113,10 @@ class ErrorLog:
             lines = [str(report), _clipped(own_frames(error), MAX_TRACEBACK), hint]
             if log.isEnabledFor(logging.DEBUG):
                 lines = [str(report), report.traceback.rstrip()]
-            log.error("%s", "\n".join(line for line in lines if line))
+            log.error("%s", "\n".join(line for line in lines if line), extra=extra)
         elif now_s - logged.logged_s >= REPEAT_S:
-            log.error("%s%s", report, f" (and {logged.left_out:,} more like it)" if logged.left_out else "")
+            more = f" (and {logged.left_out:,} more like it)" if logged.left_out else ""
+            log.error("%s%s", report, more, extra=extra)
             logged.logged_s, logged.left_out = now_s, 0
         else:
             logged.left_out += 1
@@ -127,6 +131,12 @@ def describe(error: BaseException | str) -> str:
     except Exception as broken:
         text = f"(its text cannot be read: {type(broken).__name__})"
     return _clipped(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
+
+
+def _messages(tup: object) -> list[str]:
+    """The tree and the index of each message that a tuple belongs to: "5f3a…:0"."""
+    pairs = tup.segment.pairs_of(tup.offset) if isinstance(tup, Tuple) else ()
+    return [f"{root:016x}:{index}" for root, index in pairs[:MAX_MESSAGES]]
 
 
 def _shown(tup: object) -> str:

@@ -25,6 +25,14 @@ TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS
 
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
 
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Log lines for people, or one JSON object a line (and no progress).",
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 

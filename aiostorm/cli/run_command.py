@@ -17,6 +17,7 @@ from .options import (
     TARGET_HELP,
     config_options,
     debug_option,
+    log_format_option,
     security_options,
     snapshot_options,
     take_snapshot_options,
@@ -25,6 +26,7 @@ from .page import PageCommand, page_options, take_page_options
 
 if TYPE_CHECKING:
     from ..topology import Config, Topology
+    from .logs import LogFormat
     from .options import SnapshotOptions
     from .progress import Display
     from .report import RunReport
@@ -91,6 +93,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
     show_default=True,
     help="Lowest level of log lines to show on stderr.",
 )
+@log_format_option
 @click.option(
     "--workers", type=click.IntRange(0), default=0, metavar="N", help="Number of worker processes. Default: none."
 )
@@ -125,6 +128,7 @@ def run(
     timeout_s: float | None,
     loop: str,
     log_level: str,
+    log_format: LogFormat,
     workers: int,
     remote_workers: int,
     listen: str,
@@ -152,13 +156,14 @@ def run(
         page = pages.dashboard(security)
         if name is not None:
             check_title(name)
-        log_to(logging.StreamHandler(), log_level)
+        log_to(logging.StreamHandler(), log_level, log_format)
         found, topology = import_target(target, args)
         config = settings_of(file, (*settings, *snapshots.settings), topology.config)
         _check_settings(snapshots, topology, config)
         title = name or topology.name or found
         check_title(title)
-        display = choose_display(title, config.mailbox_high_mark, quiet=quiet)
+        log_to(logging.StreamHandler(), log_level, log_format, title)
+        display = choose_display(title, config.mailbox_high_mark, quiet=quiet or log_format == "json")
         plan = None
         spark_settings = _spark_settings(topology, master, spark_conf)
         if workers or remote_workers:

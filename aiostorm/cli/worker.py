@@ -36,10 +36,12 @@ from ..cluster import (
 )
 from ..runtime import LIVENESS, loop_factory
 from ..transport import Credentials, Security, TlsFiles, open_network
+from .logs import formatter
 from .run import WorkerPlan
 from .start import taken_credentials
 
 if TYPE_CHECKING:
+    from .logs import LogFormat
     from .signals import Interrupts
 
 MAX_STDIN_BYTES = 1024
@@ -116,11 +118,10 @@ def add_module_paths(paths: Sequence[str]) -> None:
     sys.path += [path for path in paths if path not in sys.path]
 
 
-def configure_logging(level: str, *, child: bool) -> None:
+def configure_logging(level: str, log_format: LogFormat, *, child: bool) -> None:
     """Send all logging to the standard error. For a parent that reads it, mark log lines and printed lines."""
     handler = logging.StreamHandler()
-    plain = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    handler.setFormatter(MarkedFormatter("%(message)s") if child else logging.Formatter(plain, "%H:%M:%S"))
+    handler.setFormatter(MarkedFormatter("%(message)s") if child else formatter(log_format))
     logging.basicConfig(handlers=[handler], level=level.upper())
     if child:
         sys.stdout = cast(TextIO, MarkedStream(sys.stdout, "stdout"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from .errors import errors
-from .options import debug_option, security_options
+from .options import debug_option, log_format_option, security_options
+
+if TYPE_CHECKING:
+    from .logs import LogFormat
 
 SPARE: Final = object()
 """The context object of a `worker` command that runs in a spare process."""
@@ -60,6 +63,7 @@ OTHERS: Final = 1
     show_default=True,
     help="Lowest level of log lines to show on stderr.",
 )
+@log_format_option
 @security_options
 @click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
 @debug_option
@@ -72,6 +76,7 @@ def worker(
     any_code: bool,
     loop: str,
     log_level: str,
+    log_format: LogFormat,
     from_stdin: bool,
     debug: bool,
     **security: Any,
@@ -88,7 +93,7 @@ def worker(
         take_credentials()
         check_worker_name(name)
         check_open_files(OTHERS)
-        configure_logging(log_level, child=child)
+        configure_logging(log_level, log_format, child=child)
         add_module_paths(paths)
         options = options_of(name, connect, listen, targets, child=child, any_code=any_code)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .importing import shape_of
-    from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line
+    from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line, where_of
     from .worker import TERMINATED, WorkerOptions, work
 
 __all__ = [
@@ -28,12 +28,13 @@ __all__ = [
     "WorkerOptions",
     "plain_line",
     "shape_of",
+    "where_of",
     "work",
 ]
 
 _LATER = {
     "importing": "shape_of",
-    "log": "MarkedFormatter MarkedStream WorkerLog plain_line",
+    "log": "MarkedFormatter MarkedStream WorkerLog plain_line where_of",
     "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
     "worker": "TERMINATED WorkerOptions work",
 }

@@ -42,14 +42,16 @@ class WorkerLog:
         if not text and line.text:
             return
         level, where = logging.INFO, line.name
+        known: dict[str, str | int] = {"worker": line.name, "text": text}
         if text.startswith(_MARKER):
             head, _, text = text[1:].partition(_END)
             number, _, rest = head.partition(" ")
             level = int(number) if number.isdecimal() else logging.INFO
             logger, _, task = rest.partition(" ")
             where = " ".join(part for part in (line.name, task, logger) if part)
+            known |= {"text": text, "logger": logger, **_parts(task)}
         self._last.setdefault(line.name, deque(maxlen=KEPT)).append(text)
-        log.log(level, "%s: %s", where, text)
+        log.log(level, "%s: %s", where, text, extra={"aiostorm": known})  # for log lines in JSON
 
     def last(self, worker: str) -> list[str]:
         """The last lines of a worker."""
@@ -109,14 +111,33 @@ class MarkedStream:
         return getattr(self._stream, name)
 
 
-def _task_in(thread: str) -> str:
-    """The task whose code runs in the thread of that name: "count[7]"; empty: none."""
-    if thread.startswith("aiostorm-") and "[" in thread:  # the thread of a blocking component
-        return thread.removeprefix("aiostorm-").partition("]")[0] + "]"
+def where_of(thread: str) -> dict[str, str | int]:
+    """The topology, the component and the task whose code runs in the thread of that name, as far as they are known."""
+    found: dict[str, str | int] = {}
+    topology = _name_of_current().removeprefix("/").partition("/")[0]
+    parts = _parts(_task_in(thread))
+    if parts and not thread.startswith("aiostorm-"):
+        found["topology"] = topology
+    return {**found, **parts}
+
+
+def _parts(task: str) -> dict[str, str | int]:
+    component, _, number = task.removesuffix("]").rpartition("[")
+    return {"component": component, "task": int(number)} if number.isdecimal() else {}
+
+
+def _name_of_current() -> str:
+    """The name of the current asyncio task; empty: none."""
     try:
         current = asyncio.current_task()
     except RuntimeError:  # no loop runs in this thread
         return ""
-    name = current.get_name() if current is not None else ""
-    found = name.rpartition("/")[2].partition(":")[0]
+    return current.get_name() if current is not None else ""
+
+
+def _task_in(thread: str) -> str:
+    """The task whose code runs in the thread of that name: "count[7]"; empty: none."""
+    if thread.startswith("aiostorm-") and "[" in thread:  # the thread of a blocking component
+        return thread.removeprefix("aiostorm-").partition("]")[0] + "]"
+    found = _name_of_current().rpartition("/")[2].partition(":")[0]
     return found if found.endswith("]") and "[" in found else ""
