@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         WorkerError,
         WorkerTaskError,
     )
+    from .health import Health, health_of, health_of_all
     from .local import ClusterPage, LocalCluster, cleanup_ctx, lifespan, running
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
@@ -40,6 +41,7 @@ __all__ = [
     "ClusterPage",
     "ControlError",
     "ControlSocket",
+    "Health",
     "Heartbeat",
     "LifecycleTimings",
     "LocalCluster",
@@ -70,6 +72,8 @@ __all__ = [
     "check_name",
     "cleanup_ctx",
     "find",
+    "health_of",
+    "health_of_all",
     "import_topology",
     "lifespan",
     "plain_line",
@@ -79,6 +83,7 @@ __all__ = [
 
 _LATER = {
     "runtimes": "WorkerStatus",
+    "health": "Health health_of health_of_all",
     "control.protocol": "StatusRequest StatusResponse UpdateRequest UpdateResponse ask",
     "control.folder": "TopologySocket find",
     "control.socket": "ControlSocket",

@@ -26,6 +26,7 @@ from ..tasks import ErrorReport, describe
 from ..topology import Config, ConfigError, Plan, Topology, retention_problems
 from .completing import complete, is_whole
 from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
+from .health import Health, health_of
 from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
 from .snapshots.exactly_once import ExactlyOnceRuntime
@@ -139,6 +140,12 @@ class RunningTopology:
         While a worker restarts, or all tasks go back to a snapshot, it waits for them. TimeoutError after `timeout_s`;
         TopologyFailedError and TopologyKilledError as in `wait_idle`; WorkerError if a worker cannot send its results.
         """
+    def health(self) -> Health:
+        """Is it live and ready, and if not, why?"""
+        return health_of(self.state, self.workers(), self.degraded)
+
+    async def results(self) -> dict[str, list[Result]]:
+        """Component → what `result()` of each task returned; components that only return None are left out."""
         self._check_alive()
         async with asyncio.timeout(timeout_s):
             return await self._runtime.results(self._check_alive)

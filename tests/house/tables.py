@@ -15,6 +15,7 @@ MACHINES: Final = (
     "actors/policy.py",
     "backpressure/*.py",
     "cluster/distributed_idle.py",
+    "cluster/health.py",
     "cluster/scheduler.py",
     "cluster/parent/worker_lifecycle.py",
     "metrics/*.py",
