@@ -6,7 +6,7 @@
 | ready | does it do its work now? | wait, and look again |
 
 A topology that has failed is not live: a task was given up, and nothing in this program starts it again. One that was
-killed, or has finished, is live: it ended as it was told to. A worker that died is started again: not ready meanwhile.
+killed, or has finished, is live: it ended as it was asked to. A worker that died is started again: not ready meanwhile.
 """
 
 from __future__ import annotations

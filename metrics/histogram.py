@@ -78,7 +78,7 @@ class Histogram:
     @classmethod
     def of(cls, counts: Sequence[int], total: float) -> Histogram:
         """A copy of the counts of `new_counts`; `total`: the sum of the values."""
-        return cls(tuple((ZERO_INDEX + i, count) for i, count in enumerate(counts) if count), total)
+        return cls(tuple([(ZERO_INDEX + i, count) for i, count in enumerate(counts) if count]), total)
 
     @property
     def count(self) -> int:

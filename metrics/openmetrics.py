@@ -4,7 +4,7 @@
 
 1. Pure: the caller serves it. It is our own, and not prometheus-client's, because all numbers exist already: its
    counters would be a second copy of ours, each `inc` costs ten times what a slot costs, and a registry of its own
-   would have to be told of every restart.
+   would have to follow every restart.
 2. Names and units are Prometheus': seconds and bytes, `_total` for counters. Labels have few values: a topology, a
    component, a stream. Tasks are added up, and are in `running.metrics()`.
 3. Histograms have the same few buckets always, so that they can be added up over time and over components.

@@ -47,7 +47,7 @@ class MetricError(AiostormError, ValueError):
     """A metric that a component wants to have is not allowed; the text says why, and what to do."""
 
 
-class Counter:
+class CounterSlot:
     """See topology.CounterSlot."""
 
     __slots__ = ("value",)
@@ -66,7 +66,7 @@ class Counter:
         return {"value": _number(self.value)}
 
 
-class Gauge:
+class GaugeSlot:
     """See topology.GaugeSlot."""
 
     __slots__ = ("combine", "value")
@@ -88,7 +88,7 @@ class Gauge:
         return {"value": self.value, "combine": self.combine}
 
 
-class Meter:
+class MeterSlot:
     """See topology.MeterSlot. The rate is computed when it is read, of what came since it was read before."""
 
     __slots__ = ("_rate", "_seen", "_seen_s", "value")
@@ -180,21 +180,21 @@ class OwnMetrics:
         self._now_s = now_s
         self._slots: dict[tuple[str, Labels], tuple[SeriesKind, Any]] = {}
 
-    def counter(self, name: str, labels: Mapping[str, str] | None = None) -> Counter:
+    def counter(self, name: str, labels: Mapping[str, str] | None = None) -> CounterSlot:
         """A counter."""
-        return self._slot(name, labels, "counter", Counter)
+        return self._slot(name, labels, "counter", CounterSlot)
 
     def gauge(
         self, name: str, labels: Mapping[str, str] | None = None, *, combine: Literal["sum", "max", "min"] = "sum"
-    ) -> Gauge:
+    ) -> GaugeSlot:
         """A gauge."""
         if combine not in ("sum", "max", "min"):
             raise MetricError(f"gauge {name!r}: combine is 'sum', 'max' or 'min', not {combine!r:.50}")
-        return self._slot(name, labels, "gauge", lambda: Gauge(combine), combine)
+        return self._slot(name, labels, "gauge", lambda: GaugeSlot(combine), combine)
 
-    def meter(self, name: str, labels: Mapping[str, str] | None = None) -> Meter:
+    def meter(self, name: str, labels: Mapping[str, str] | None = None) -> MeterSlot:
         """A meter."""
-        return self._slot(name, labels, "meter", lambda: Meter(self._now_s()))
+        return self._slot(name, labels, "meter", lambda: MeterSlot(self._now_s()))
 
     def histogram(self, name: str, labels: Mapping[str, str] | None = None) -> HistogramSlot:
         """A histogram."""
@@ -203,7 +203,7 @@ class OwnMetrics:
     def read(self) -> tuple[Series, ...]:
         """All of them, at this moment."""
         now_s, slots = self._now_s(), list(self._slots.items())  # a thread may be adding one
-        return tuple(Series(name, kind, labels, **slot.read(now_s)) for (name, labels), (kind, slot) in slots)
+        return tuple([Series(name, kind, labels, **slot.read(now_s)) for (name, labels), (kind, slot) in slots])
 
     def _slot(self, name: str, labels: Any, kind: SeriesKind, make: Callable[[], S], combine: Combine = "sum") -> S:
         pairs = check_labels(name, {} if labels is None else labels)

@@ -138,7 +138,7 @@ class TaskActor(Actor, ABC):
     def metrics(self) -> TaskMetrics:
         """A copy of the counters."""
         gate, plan, streams = self.env.mailboxes[self.task.task_id].gate, self.env.plan, self.emitter.streams.values()
-        edges = (edge for stream in streams for edge in stream.edges(plan.component_of))
+        edges = [edge for stream in streams for edge in stream.edges(plan.component_of)]
         return TaskMetrics.of(
             self.task.task_id,
             self.counters,
@@ -148,7 +148,7 @@ class TaskActor(Actor, ABC):
             capacity=gate.capacity,
             time=self.time_metrics(),
             progress=self.user.progress(),
-            streams=tuple((stream.origin.stream, stream.emitted) for stream in streams),
+            streams=tuple([(stream.origin.stream, stream.emitted) for stream in streams]),
             edges=tuple(added(edges)),
             own=self.user.own.read(),
             **self.seen(),
