@@ -134,18 +134,16 @@ class RunningTopology:
         """Why the topology is degraded: a worker does not stay alive. Empty if it is not."""
         return self._runtime.reports.degraded
 
+    def health(self) -> Health:
+        """Is it live and ready, and if not, why?"""
+        return health_of(self.state, self.workers(), self.degraded)
+
     async def results(self, timeout_s: float | None = None) -> dict[str, list[Result]]:
         """Component → what `result()` of each task returned; components that only return None are left out.
 
         While a worker restarts, or all tasks go back to a snapshot, it waits for them. TimeoutError after `timeout_s`;
         TopologyFailedError and TopologyKilledError as in `wait_idle`; WorkerError if a worker cannot send its results.
         """
-    def health(self) -> Health:
-        """Is it live and ready, and if not, why?"""
-        return health_of(self.state, self.workers(), self.degraded)
-
-    async def results(self) -> dict[str, list[Result]]:
-        """Component → what `result()` of each task returned; components that only return None are left out."""
         self._check_alive()
         async with asyncio.timeout(timeout_s):
             return await self._runtime.results(self._check_alive)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..backpressure import THROTTLED
-from ..metrics import METRICS
+from ..metrics import HISTOGRAMS, METRICS
 from .cause import causes
 from .layout import layered
 from .model import (
@@ -46,6 +46,8 @@ SERIES: Final = (
     "complete_s",
 )
 """What is kept of each component, each second."""
+
+_NUMBERS: Final = tuple(name for name in METRICS if name not in HISTOGRAMS)
 
 
 def summary_of(running: RunningTopology) -> TopologySummary:
@@ -172,7 +174,7 @@ def _component(
         component=found.component,
         kind=found.kind,
         tasks=len(found.tasks),
-        counts={name: getattr(found, name) for name in METRICS},
+        counts={name: getattr(found, name) for name in _NUMBERS},
         fill=fill,
         level=level,
         blocked_tasks=blocked,
@@ -194,7 +196,7 @@ def _task(task: TaskMetrics, worker: str, blocked: bool) -> TaskRow:
         fill=task.fill,
         capacity=task.capacity,
         blocked=blocked,
-        counts={name: getattr(task, name) for name in METRICS},
+        counts={name: getattr(task, name) for name in _NUMBERS},
         execute_s=task.execute_s / task.executed if task.executed else None,
         open_windows=0 if time is None else time.live,
         watermark_ms=None if time is None else time.watermark_ms,

@@ -164,8 +164,7 @@ def run(
         check_title(title)
         log_to(logging.StreamHandler(), log_level, log_format, title)
         display = choose_display(title, config.mailbox_high_mark, quiet=quiet or log_format == "json")
-        plan = None
-        spark_settings = _spark_settings(topology, master, spark_conf)
+        plan, spark_settings = None, _spark_settings(topology, master, spark_conf)
         if workers or remote_workers:
             from .worker import worker_plan
 
