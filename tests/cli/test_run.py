@@ -81,6 +81,8 @@ def test_json(aiostorm: Command, loop: str):
     trees = document.pop("trees")
     assert 2 <= trees <= 100
     components = document.pop("components")
+    (process,) = document.pop("processes").values()
+    assert process["cpu_s"] > 0
     backpressure = document.pop("backpressure")
     assert (backpressure["state"], backpressure["spouts"]) == ("NORMAL", [])
     assert document == {
@@ -117,14 +119,27 @@ def test_json(aiostorm: Command, loop: str):
             "executed_per_s",
             "execute_latency_s",
             "complete_latency_s",
+            "state_keys",
+            "latencies",
+            "seconds",
+            "streams",
+            "edges",
+            "metrics",
             "windows",
             "progress",
         }
+        assert component["metrics"] == []
+        assert set(component["seconds"]) == {"busy_s", "blocked_s", "idle_s", "throttled_s"}
         assert component["windows"] is None
         assert component["progress"] is None
     numbers, double = components["numbers"], components["double"]
     assert (numbers["kind"], numbers["tasks"], numbers["acked"], numbers["trees"]) == ("spout", 1, 100, trees)
     assert (double["kind"], double["tasks"], double["emitted"], double["executed"]) == ("bolt", 2, 100, 100)
+    assert (numbers["edges"], double["streams"]) == (
+        [{"stream": "default", "to": "double", "tuples": 100}],
+        {"default": 100},
+    )
+    assert double["latencies"]["process"]["count"] == numbers["latencies"]["complete"]["count"] == 100
     assert double["executed_per_s"] == pytest.approx(100 / elapsed_s, rel=0.2)
 
 
