@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
     from .snapshots.place import Restore
-    from .snapshots.status import SnapshotStatus
     from .targets import TargetError, import_topology
     from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
@@ -53,7 +52,6 @@ __all__ = [
     "ProcessBackend",
     "Restore",
     "RunningTopology",
-    "SnapshotStatus",
     "State",
     "StatusRequest",
     "StatusResponse",
@@ -96,7 +94,6 @@ _LATER = {
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
     "snapshots.place": "Restore",
-    "snapshots.status": "SnapshotStatus",
     "targets": "TargetError import_topology",
     "worker.worker": "TERMINATED WorkerOptions work",
     "parent.worker_lifecycle": "LifecycleTimings",

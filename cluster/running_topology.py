@@ -34,12 +34,11 @@ from .snapshots.rebuilt_local import RebuiltLocalRuntime
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..metrics import TopologyMetrics
+    from ..metrics import SnapshotMetrics, TopologyMetrics
     from ..runtime import Stall
     from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
-    from .snapshots.status import SnapshotStatus
     from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
@@ -92,8 +91,7 @@ class RunningTopology:
     def metrics(self) -> TopologyMetrics:
         """Counters of every component (the acker is `__acker`); those of workers as last reported."""
         found = self._runtime.reports.metrics()
-        if isinstance(self._runtime, ExactlyOnceRuntime):
-            found.snapshots = self._runtime.snapshot_status.metrics()
+        found.snapshots = self.snapshot_metrics
         return found
 
     def errors(self) -> list[ErrorReport]:
@@ -121,9 +119,9 @@ class RunningTopology:
         return self._runtime.reports.backpressure()
 
     @property
-    def snapshot_status(self) -> SnapshotStatus | None:
-        """With exactly once: its last snapshot, and how often it was rolled back. None with another guarantee."""
-        return self._runtime.snapshot_status if isinstance(self._runtime, ExactlyOnceRuntime) else None
+    def snapshot_metrics(self) -> SnapshotMetrics | None:
+        """With exactly once: its newest snapshot, and how often it was rolled back. None with another guarantee."""
+        return self._runtime.snapshot_metrics if isinstance(self._runtime, ExactlyOnceRuntime) else None
 
     def workers(self) -> list[WorkerStatus]:
         """The workers: pid, tasks, restarts. Empty if all tasks run in this process."""

@@ -95,20 +95,25 @@ class ComponentMetrics(Counts):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMetrics:
-    """The snapshots of a topology with exactly once. `number`: of the last one that counts; None: there is none yet.
+    """The snapshots of a topology with exactly once, since it was submitted.
 
-    `taken` and `rolled_back`: how often, since the start; `failed`: since the last one that counts. Of that one:
-    `duration_s`, from its begin until it was complete; `size_bytes`: what it needs in the store; `age_s`: how long ago
-    it was complete.
+    `number`: of the newest that counts, or of the one that it began with; None: there is none. `taken`, `failed`: how
+    many. `failing`: how many have failed since the newest, the last because of `problem`. Of the newest: `duration_s`,
+    from its trigger until it counted; `size_bytes`: what is stored for it, with the parts that earlier ones have
+    written; `age_s`: how long ago it counted. `rolled_back`: how often all tasks went back to a snapshot, the last time
+    because of `reason`.
     """
 
     number: int | None = None
     taken: int = 0
     failed: int = 0
-    rolled_back: int = 0
+    failing: int = 0
+    problem: str = ""
     duration_s: float = 0.0
     size_bytes: int = 0
     age_s: float = 0.0
+    rolled_back: int = 0
+    reason: str = ""
 
 
 class TopologyMetrics(Mapping[str, ComponentMetrics]):

@@ -200,15 +200,13 @@ def _add_snapshots(family: _MakeFamily, topology: str, metrics: TopologyMetrics)
     if found is None:
         return
     family("aiostorm_snapshots_taken", "counter", "Snapshots that count.").add(labels, found.taken)
-    rolled = family("aiostorm_rollbacks", "counter", "Times that all tasks went back to a snapshot.")
-    rolled.add(labels, found.rolled_back)
-    failed = family("aiostorm_snapshots_failed", "gauge", "Snapshots that failed since the last one that counts.")
-    failed.add(labels, found.failed)
+    family("aiostorm_snapshots_failed", "counter", "Snapshots that failed.").add(labels, found.failed)
+    family("aiostorm_rollbacks", "counter", "Returns of all tasks to a snapshot.").add(labels, found.rolled_back)
     if found.taken:
         took = family("aiostorm_snapshot_duration_seconds", "gauge", "Of the last snapshot.", "seconds")
         took.add(labels, found.duration_s)
         family("aiostorm_snapshot_size_bytes", "gauge", "Of the last snapshot.", "bytes").add(labels, found.size_bytes)
-        age = family("aiostorm_snapshot_age_seconds", "gauge", "Since the last snapshot was complete.", "seconds")
+        age = family("aiostorm_snapshot_age_seconds", "gauge", "Since the last one counted.", "seconds")
         age.add(labels, found.age_s)
 
 

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import HISTOGRAMS, METRICS, ComponentMetrics, Histogram, Series, TopologyMetrics
+from ..metrics import HISTOGRAMS, METRICS, ComponentMetrics, Histogram, Series, SnapshotMetrics, TopologyMetrics
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..cluster import SnapshotStatus
     from ..tasks import ErrorReport
 
 SHOWN_LINES = 20
@@ -55,7 +54,7 @@ class RunReport:
     pressure: Backpressure | None = None
     paced: str = ""
     """Which spouts waited, as text; `pressure` is the same as data. Both from the end of the run."""
-    snapshots: SnapshotStatus | None = None
+    snapshots: SnapshotMetrics | None = None
     """With exactly once, which has no acks: messages and trees are not counted."""
 
     @property
@@ -315,25 +314,25 @@ def _rows_text(report: RunReport) -> str:
     return f"{emitted:,} emitted by spouts, {executed:,} executed by bolts{more}"
 
 
-def snapshots_text(status: SnapshotStatus, *, running: bool = False) -> str:
+def snapshots_text(found: SnapshotMetrics, *, running: bool = False) -> str:
     """The newest snapshot, and what has failed since. `running`: with its age."""
-    if not status.taken:
-        text = "none taken" if status.number is None else f"none taken since number {status.number}, the first"
+    if not found.taken:
+        text = "none taken" if found.number is None else f"none taken since number {found.number}, the first"
     else:
-        age = f"{status.age_s:.1f} s ago, " if running else ""
-        took = f"{status.took_s:.1f} s" if status.took_s >= 1 else f"{status.took_s * 1000:.0f} ms"
-        text = f"{status.taken:,} taken, the last is number {status.number}: {age}took {took}"
-        text += f", {_count(status.size_bytes, 'byte')}"
-    if status.failed:
-        text += f"; {status.failed:,} failed since: {_short(printable(status.problem), 200)}"
-    if running and status.rolled_back:
-        text += f"; rolled back {_count(status.rolled_back, 'time')}"
+        age = f"{found.age_s:.1f} s ago, " if running else ""
+        took = f"{found.duration_s:.1f} s" if found.duration_s >= 1 else f"{found.duration_s * 1000:.0f} ms"
+        text = f"{found.taken:,} taken, the last is number {found.number}: {age}took {took}"
+        text += f", {_count(found.size_bytes, 'byte')}"
+    if found.failing:
+        text += f"; {found.failing:,} failed since: {_short(printable(found.problem), 200)}"
+    if running and found.rolled_back:
+        text += f"; rolled back {_count(found.rolled_back, 'time')}"
     return text
 
 
-def _rolled_back(status: SnapshotStatus) -> str:
-    last = " the last" if status.rolled_back > 1 else ""
-    return f"{_count(status.rolled_back, 'time')},{last} because of: {_short(printable(status.reason), 200)}"
+def _rolled_back(found: SnapshotMetrics) -> str:
+    last = " the last" if found.rolled_back > 1 else ""
+    return f"{_count(found.rolled_back, 'time')},{last} because of: {_short(printable(found.reason), 200)}"
 
 
 def stopped_text(report: RunReport) -> str:
@@ -343,10 +342,10 @@ def stopped_text(report: RunReport) -> str:
     return continues_text(report.snapshots)
 
 
-def continues_text(status: SnapshotStatus) -> str:
+def continues_text(found: SnapshotMetrics) -> str:
     """Where the next run begins."""
     return "the next run " + (
-        "begins from the start" if status.number is None else f"continues from snapshot {status.number}"
+        "begins from the start" if found.number is None else f"continues from snapshot {found.number}"
     )
 
 

@@ -339,7 +339,7 @@ class _Session:
             errors=tuple(running.errors()) if running is not None else (),
             pressure=self._pressure,
             paced="" if self._pressure is None else paced_text(self._pressure),
-            snapshots=running.snapshot_status if running is not None else None,
+            snapshots=running.snapshot_metrics if running is not None else None,
         )
         return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))
 
@@ -353,7 +353,7 @@ class _Session:
             if running is not None:
                 paced = paced_text(running.backpressure())
                 starting = starting_text(running.workers()) if running.state is State.STARTING else ""
-                status = running.snapshot_status
+                status = running.snapshot_metrics
                 taken = "" if status is None else snapshots_text(status, running=True)
                 self._display.show(rates.snapshot(running.metrics(), self._loop.time(), paced, starting, taken))
 
@@ -365,7 +365,7 @@ class _Session:
             self._job.worker_plan.abandon()
 
     def _first_message(self) -> str:
-        if self._running is not None and self._running.snapshot_status is not None:
+        if self._running is not None and self._running.snapshot_metrics is not None:
             work = "no new rows, what was emitted is processed, and a last snapshot is taken"
         else:
             pending = self._running.metrics().pending if self._running is not None else 0
@@ -373,7 +373,7 @@ class _Session:
         return f"Stopping: {work}. Press Ctrl-C again to stop now."
 
     def _last_message(self) -> str:
-        if self._running is not None and self._running.snapshot_status is not None:
-            return f"Stopped now: {continues_text(self._running.snapshot_status)}."
+        if self._running is not None and self._running.snapshot_metrics is not None:
+            return f"Stopped now: {continues_text(self._running.snapshot_metrics)}."
         pending = self._running.pending() if self._running is not None else {}
         return f"Stopped now. Pending: {pending_text(pending)}."

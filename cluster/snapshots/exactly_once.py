@@ -17,6 +17,7 @@ from ..changes import Changes
 from .no_reports import NoReports
 
 if TYPE_CHECKING:
+    from ...metrics import SnapshotMetrics
     from ...state import ListedSnapshot
     from ...topology import Config, Plan, Result
     from ..idle_detection import IdleGoal
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .messages import SnapshotSetup
     from .place import Beginning
     from .runtime import Rebuildable
-    from .status import SnapshotStatus
 
 MakeRebuildable = Callable[["SnapshotSetup", "SnapshotManager"], "Rebuildable"]
 """(how the tasks begin, whom they report to) → the runtime."""
@@ -58,11 +58,6 @@ class ExactlyOnceRuntime:
     @property
     def reports(self) -> RuntimeReports:
         return NoReports() if self._inner is None else self._inner.reports
-
-    @property
-    def snapshot_status(self) -> SnapshotStatus:
-        """Its snapshots, for people."""
-        return self._manager.status
 
     @property
     def mode(self) -> Mode:
@@ -105,6 +100,11 @@ class ExactlyOnceRuntime:
             if self._manager.is_current(incarnation):
                 return
             await self._changes.wait(self._manager.rebuilt())
+
+    @property
+    def snapshot_metrics(self) -> SnapshotMetrics:
+        """The snapshots so far."""
+        return self._manager.metrics
 
     async def snapshot(self) -> int:
         """Take a savepoint."""

@@ -45,11 +45,11 @@ from .pace import SnapshotPace
 
 if TYPE_CHECKING:
     from ...actors import ActorSystem
+    from ...metrics import SnapshotMetrics
     from ...topology import Config
     from ..runtimes import OnTaskGaveUp
     from .place import Beginning, SnapshotPlace
     from .runtime import Rebuildable
-    from .status import SnapshotStatus
 
 log = logging.getLogger("aiostorm.cluster")
 
@@ -104,9 +104,9 @@ class SnapshotManager:
         return self._coordinator.incarnation
 
     @property
-    def status(self) -> SnapshotStatus:
-        """Its snapshots, for people."""
-        return self._pace.status(self._now_s())
+    def metrics(self) -> SnapshotMetrics:
+        """The snapshots so far."""
+        return self._pace.metrics(self._now_s())
 
     def is_current(self, incarnation: int) -> bool:
         """Do tasks of this incarnation run?"""

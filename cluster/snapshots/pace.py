@@ -1,4 +1,4 @@
-"""SnapshotPace: when snapshots may begin, what they cost, who waits for one, and how they went."""
+"""SnapshotPace: when snapshots may begin, what they cost, how they went, and who waits for one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...metrics import SnapshotMetrics
 from ...state import Governor, SnapshotSettings
-from .status import SnapshotStatus
 
 if TYPE_CHECKING:
     from ...state import Manifest
@@ -27,24 +27,27 @@ class SnapshotPace:
         self._began_s = 0.0
         self._loop_s = 0.0
         self._requests: set[asyncio.Future[int]] = set()
-        self._status = SnapshotStatus()
+        self._metrics = SnapshotMetrics()
         self._complete_s = 0.0  # when the newest snapshot was
 
-    def status(self, now_s: float) -> SnapshotStatus:
-        """The snapshots, for people."""
-        return replace(self._status, age_s=round(now_s - self._complete_s, 4)) if self._status.taken else self._status
+    def metrics(self, now_s: float) -> SnapshotMetrics:
+        """How they went."""
+        found = self._metrics
+        return replace(found, age_s=round(now_s - self._complete_s, 4)) if found.taken else found
 
     def restored(self, number: int | None) -> None:
         """The first tasks begin with this snapshot."""
-        self._status = replace(self._status, number=number)
+        self._metrics = replace(self._metrics, number=number)
 
     def failed(self, reason: str) -> None:
         """A snapshot has failed."""
-        self._status = replace(self._status, failed=self._status.failed + 1, problem=reason)
+        found = self._metrics
+        self._metrics = replace(found, failed=found.failed + 1, failing=found.failing + 1, problem=reason)
 
     def rolled_back(self, number: int | None, reason: str) -> None:
         """All tasks go back to this snapshot."""
-        self._status = replace(self._status, number=number, rolled_back=self._status.rolled_back + 1, reason=reason)
+        found = self._metrics
+        self._metrics = replace(found, number=number, rolled_back=found.rolled_back + 1, reason=reason)
 
     def triggered(self, now_s: float) -> None:
         """A snapshot begins."""
@@ -57,14 +60,14 @@ class SnapshotPace:
     def finished(self, manifest: Manifest, now_s: float) -> float:
         """The snapshot is durable. When the next one may begin."""
         self._complete_s = now_s
-        self._status = replace(
-            self._status,
+        self._metrics = replace(
+            self._metrics,
             number=manifest.number,
-            taken=self._status.taken + 1,
-            took_s=round(now_s - self._began_s, 4),
-            size_bytes=sum(ref.size_bytes for part in manifest.tasks for ref in part.blobs),
-            failed=0,
+            taken=self._metrics.taken + 1,
+            failing=0,
             problem="",
+            duration_s=round(now_s - self._began_s, 4),
+            size_bytes=sum(blob.size_bytes for task in manifest.tasks for blob in task.blobs),
         )
         self._governor.finished(self._began_s, self._loop_s)
         return self._governor.due_s(now_s)

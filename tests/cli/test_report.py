@@ -24,13 +24,13 @@ from aiostorm.cli.report import (
     stopped_text,
     table,
 )
-from aiostorm.cluster import SnapshotStatus
 from aiostorm.metrics import (
     METRICS,
     ComponentMetrics,
     Histogram,
     ProgressMetrics,
     Series,
+    SnapshotMetrics,
     TaskMetrics,
     TimeMetrics,
     TopologyMetrics,
@@ -163,7 +163,7 @@ def test_text():
 
 
 def test_exactly_once_has_snapshots_instead_of_acks():
-    status = SnapshotStatus(17, taken=12, took_s=0.0125, size_bytes=2_048)
+    status = SnapshotMetrics(17, taken=12, duration_s=0.0125, size_bytes=2_048)
     found = report(snapshots=status, summary={"sum": 3})
     assert as_text(found) == (
         "sum  3\n\n"
@@ -183,7 +183,18 @@ def test_exactly_once_has_snapshots_instead_of_acks():
 
 
 def test_rollbacks_and_failed_snapshots_are_shown():
-    status = SnapshotStatus(17, 12, 0.5, 1.25, 1, failed=2, problem="the disk is full", rolled_back=3, reason="a died")
+    status = SnapshotMetrics(
+        number=17,
+        taken=12,
+        failed=5,
+        failing=2,
+        problem="the disk is full",
+        duration_s=1.25,
+        size_bytes=1,
+        age_s=0.5,
+        rolled_back=3,
+        reason="a died",
+    )
     text = as_text(report(snapshots=status))
     assert "12 emitted by spouts, 12 executed by bolts, with those that were repeated after a rollback\n" in text
     assert "number 17: took 1.2 s, 1 byte; 2 failed since: the disk is full\n" in text
@@ -192,9 +203,9 @@ def test_rollbacks_and_failed_snapshots_are_shown():
         "12 taken, the last is number 17: 0.5 s ago, took 1.2 s, 1 byte; 2 failed since: the disk is full; "
         "rolled back 3 times"
     )
-    assert snapshots_text(SnapshotStatus()) == "none taken"
-    assert snapshots_text(SnapshotStatus(4)) == "none taken since number 4, the first"
-    assert stopped_text(report(snapshots=SnapshotStatus())) == "the next run begins from the start"
+    assert snapshots_text(SnapshotMetrics()) == "none taken"
+    assert snapshots_text(SnapshotMetrics(4)) == "none taken since number 4, the first"
+    assert stopped_text(report(snapshots=SnapshotMetrics())) == "the next run begins from the start"
     assert stopped_text(report()) == "pending: nothing"
 
 

@@ -33,6 +33,7 @@ from aiostorm.testing import FixedSpout, Recorder
 from ..tasks.parts import line, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
+SNAPSHOTS = SnapshotMetrics(3, 2, 1, duration_s=0.5, size_bytes=99, age_s=7.0)
 LATENCY = Histogram(((-88, 3), (0, 2), (4, 1)), 4.5)
 
 
@@ -79,7 +80,7 @@ def one(*own: Series, **more: Any) -> TopologyMetrics:
 @pytest.mark.parametrize("kind", [OPENMETRICS, PLAIN_TEXT])
 def test_the_numbers(kind: str) -> None:
     processes = {"worker-1": ProcessMetrics(7, 1.5, 1000, None, 0.25, 4, 0.5)}
-    text = render({"t": one(processes=processes, snapshots=SnapshotMetrics(3, 2, 1, 4, 0.5, 99, 7.0))}, kind)
+    text = render({"t": one(processes=processes, snapshots=SNAPSHOTS)}, kind)
     found = parsed(text, kind)
     expected = [
         ("aiostorm_tuples_executed", "_total", {}, 8),
@@ -145,7 +146,7 @@ def test_any_text_and_number_is_read_as_it_was(topology: str, label: str, value:
 def test_the_page_of_metrics_has_all_families() -> None:
     own = [Series(f"k{i}", "counter", (), 1) for i in range(2)]
     processes = {"worker-1": ProcessMetrics(7, 1.5, 1000, 4, 0.25, 4, 0.5)}
-    metrics = one(*own, processes=processes, snapshots=SnapshotMetrics(3, 2, 1, 4, 0.5, 99, 7.0))
+    metrics = one(*own, processes=processes, snapshots=SNAPSHOTS)
     latencies = TaskMetrics(3, process_latency=LATENCY, complete_latency=LATENCY)
     metrics = TopologyMetrics(
         [*metrics.values(), ComponentMetrics("d", "spout", (latencies,))], metrics.processes, metrics.snapshots

@@ -116,13 +116,13 @@ async def test_while_the_store_cannot_be_written_snapshots_wait_and_the_data_goe
         settings = exactly_once(tmp_path / "state", snapshot_interval_ms=30, restart_max=1)
         running = await cluster.submit("job", counted(str(out), flush_s=0.1), settings)
         await asyncio.sleep(20)
-        assert running.snapshot_status is not None
-        assert running.snapshot_status.failed > 3
-        assert "cannot be written" in running.snapshot_status.problem
+        assert running.snapshot_metrics is not None
+        assert running.snapshot_metrics.failed > 3
+        assert "cannot be written" in running.snapshot_metrics.problem
         assert running.metrics()["sink"].executed == COUNT
         full[0] = False
         await running.wait_finished(600)
-        assert running.snapshot_status.rolled_back == 0
+        assert running.snapshot_metrics.rolled_back == 0
     check(read(out))
 
 

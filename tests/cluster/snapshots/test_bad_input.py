@@ -256,8 +256,8 @@ async def test_the_newest_snapshot_may_be_named(tmp_path: Path) -> None:
         running = await cluster.submit("job", counting(database, spout=SlowNumbers(1000)), exactly_once(tmp_path))
         await asyncio.sleep(0.1)
         await running.kill()
-        assert running.snapshot_status is not None
-        number = running.snapshot_status.number
+        assert running.snapshot_metrics is not None
+        number = running.snapshot_metrics.number
     async with LocalCluster() as cluster:
         running = await cluster.submit("job", counting(database), exactly_once(tmp_path), restore=number)
         await running.wait_finished(600)

@@ -26,7 +26,7 @@ def read_all(running: RunningTopology) -> None:
     running.backpressure()
     running.workers()
     running.stalls()
-    assert running.snapshot_status is not None
+    assert running.snapshot_metrics is not None
 
 
 async def ask_all_the_time(running: RunningTopology, found: list[dict[str, Any]], pause_s: float) -> None:
@@ -55,8 +55,8 @@ def test_results_wait_for_the_rebuild_on_workers(seed: int) -> None:
             await running.wait_finished(300)
             asking.cancel()
         found.append(await running.results(60))
-        assert running.snapshot_status is not None
-        assert running.snapshot_status.rolled_back > 0
+        assert running.snapshot_metrics is not None
+        assert running.snapshot_metrics.rolled_back > 0
 
     with_workers(story, workers=3, seed=seed)
     parts = {len(each["count"]) for each in found}
@@ -100,8 +100,8 @@ async def test_results_wait_for_the_rebuild_in_one_process(tmp_path: Path) -> No
             await running.wait_finished(600)
             asking.cancel()
         assert sum((await running.results())["sum"]) == sum(range(200))
-        assert running.snapshot_status is not None
-        assert running.snapshot_status.rolled_back >= 3
+        assert running.snapshot_metrics is not None
+        assert running.snapshot_metrics.rolled_back >= 3
     assert len(found) > 20
     assert all(len(each["sum"]) == 2 for each in found)
 
