@@ -33,7 +33,8 @@ def show(
     with errors(debug=debug):
         import json
 
-        from .report import plain, table
+        from .document import plain
+        from .report import table
 
         base = import_target(target, args)[1].config if target is not None else None
         found = settings_of(file, settings, base)
@@ -74,6 +75,6 @@ def _yaml(value: Any) -> str:
     """A value as it may be written in a YAML file."""
     import json
 
-    from .report import plain
+    from .document import plain
 
     return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)

@@ -29,8 +29,8 @@ from ..cluster import (
 )
 from ..topology import Config
 from ..transport import Security, open_network
+from .document import plain
 from .pressure import as_document, as_text
-from .report import plain
 
 WATCH_S = 1.0
 

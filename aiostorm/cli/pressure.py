@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .report import plain, printable, table
+from .document import plain
+from .report import printable, table
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure, SpoutPacing, TaskPressure

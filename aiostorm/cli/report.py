@@ -1,34 +1,29 @@
-"""Report: the result of a run of a topology, for people and for programs.
+"""Report: the result of a run of a topology, as text. The same for programs: document.py.
 
 1. A RunReport is plain data and final: it does not change when the topology ends.
 2. The output of a topology's `summary` is rendered by its shape: a scalar as `name  value`, a list of rows as a table,
    text as lines. Without a summary the results are shown by component.
-3. The JSON document has the same content; values that JSON cannot represent become text.
-4. The user's own text never reaches the terminal unchanged: characters that cannot be printed are escaped.
+3. The user's own text never reaches the terminal unchanged: characters that cannot be printed are escaped.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
 import unicodedata
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..metrics import HISTOGRAMS, METRICS, ComponentMetrics, Histogram, Series, SnapshotMetrics, TopologyMetrics
+from .document import rate, shown_components
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
+    from ..metrics import ComponentMetrics, SnapshotMetrics, TopologyMetrics
     from ..tasks import ErrorReport
 
 SHOWN_LINES = 20
 """Lines that are shown of a result without summary; JSON has all."""
 
 SHOWN_IDS = 5
-
-OCCUPATION = "busy_s", "blocked_s", "idle_s", "throttled_s"
 
 EPOCH_MS = 978_307_200_000, 4_102_444_800_000
 """Milliseconds since 1970 in this century: 2001 to 2099."""
@@ -99,114 +94,6 @@ class RunReport:
         return [f"{_count(messages[name], 'message')} {text}" for name, text in texts.items() if messages[name]]
 
 
-# -- for programs ------------------------------------------------------------------------------------------------------
-
-
-def as_json(report: RunReport) -> str:
-    """The report as one JSON document."""
-    document = {
-        "topology": report.topology,
-        "state": report.state,
-        "elapsed_s": round(report.elapsed_s, 3),
-        "problems": list(report.problems),
-        "done_before": report.done_before or None,
-        "summary": report.summary,
-        "results": report.results if report.summary is None else None,
-        "messages": report.messages if report.snapshots is None else None,
-        "trees": report.trees if report.snapshots is None else None,
-        "snapshots": report.snapshots,
-        "backpressure": report.pressure,
-        "pending": dict(report.pending),
-        "components": {name: _component(c, report.elapsed_s) for name, c in _shown(report.metrics)},
-        "processes": report.metrics.processes,
-        "error_count": report.error_count,
-        "errors": list(report.errors),
-    }
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _component(c: ComponentMetrics, elapsed_s: float) -> dict[str, Any]:
-    return {
-        "kind": c.kind,
-        "tasks": len(c.tasks),
-        **_group(c, ""),
-        "emitted_per_s": _rate(c.emitted, elapsed_s),
-        "executed_per_s": _rate(c.executed, elapsed_s),
-        "execute_latency_s": c.execute_latency_s,
-        "complete_latency_s": c.complete_latency_s,
-        "latencies": {name.removesuffix("_latency"): _quantiles(getattr(c, name)) for name in HISTOGRAMS},
-        "seconds": {name: getattr(c, name) for name in OCCUPATION},
-        "streams": c.streams,
-        "edges": [{"stream": stream, "to": target, "tuples": rows} for (stream, target), rows in c.edges.items()],
-        "metrics": [_series(series) for series in c.own],
-        "windows": _windows(c),
-        "progress": c.progress,
-    }
-
-
-def _quantiles(found: Histogram) -> dict[str, float] | None:
-    """In seconds; None: nothing was measured."""
-    if not found.count:
-        return None
-    return {"count": found.count, "mean": found.mean, **{f"p{n}": found.quantile(n / 100) for n in (50, 95, 99)}}
-
-
-def _series(series: Series) -> dict[str, Any]:
-    """What a component measures by itself."""
-    shown: dict[str, Any] = {"name": series.name, "kind": series.kind, "labels": dict(series.labels)}
-    if series.kind == "histogram":
-        return shown | (_quantiles(series.histogram) or {"count": 0})
-    return shown | {"value": series.value} | ({"per_s": series.rate} if series.kind == "meter" else {})
-
-
-def _group(c: ComponentMetrics, group: str) -> dict[str, Any]:
-    """The declared metrics of a group. Sums of seconds are shown as means."""
-    shown = (name for name, metric in METRICS.items() if metric.group == group and metric.unit != "seconds")
-    return {name: getattr(c, name) for name in shown}
-
-
-def _windows(c: ComponentMetrics) -> dict[str, Any] | None:
-    """The windows and watermarks of a component. None: it has no windows, and is not between such components."""
-    if not any(_group(c, "windows").values()) and all(task.time is None for task in c.tasks):
-        return None
-    return {
-        **_group(c, "windows"),
-        "open": c.live_windows,
-        "watermark_ms": c.watermark_ms,
-        "watermark_lag_s": c.watermark_lag_s,
-    }
-
-
-def _rate(count: int, seconds: float) -> float:
-    return round(count / seconds, 1) if seconds > 0 else 0.0
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON data: mappings with text keys, lists, text, numbers. NaN and infinity are null."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case Mapping():
-            return {key if isinstance(key, str) else _key(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case Set():
-            return [plain(item) for item in sorted(value, key=repr)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return str(value)
-
-
-def _key(key: Any) -> str:
-    given = plain(key)
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-
-
-# -- for people --------------------------------------------------------------------------------------------------------
-
-
 def as_text(report: RunReport) -> str:
     """The summary (or the results by component), then the totals."""
     if isinstance(report.summary, str):
@@ -274,10 +161,12 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
         facts.append(("paced", report.paced))
     facts += [
         ("progress", f"{printable(name)}: {printable(str(c.progress))}")
-        for name, c in _shown(report.metrics)
+        for name, c in shown_components(report.metrics)
         if c.progress is not None
     ]
-    facts += [("windows", f"{name}: {text}") for name, c in _shown(report.metrics) if (text := windows_text(c))]
+    facts += [
+        ("windows", f"{name}: {text}") for name, c in shown_components(report.metrics) if (text := windows_text(c))
+    ]
     if messages["forgotten"]:
         facts.append(
             ("forgotten", f"{messages['forgotten']:,} had failed when their spout's worker ended: it began anew")
@@ -298,15 +187,15 @@ def _components(report: RunReport) -> str:
             f"{c.emitted:,}",
             f"{c.executed:,}" if c.kind == "bolt" else "",
             *((f"{c.acked:,}", f"{c.failed:,}") if acks else ()),
-            f"{_rate(c.emitted if c.kind == 'spout' else c.executed, report.elapsed_s):,.0f}",
+            f"{rate(c.emitted if c.kind == 'spout' else c.executed, report.elapsed_s):,.0f}",
         )
-        for name, c in _shown(report.metrics)
+        for name, c in shown_components(report.metrics)
     ]
     return table(rows, head, right=frozenset(range(1, len(head))))
 
 
 def _rows_text(report: RunReport) -> str:
-    shown = [c for _, c in _shown(report.metrics)]
+    shown = [c for _, c in shown_components(report.metrics)]
     emitted = sum(c.emitted for c in shown if c.kind == "spout")
     executed = sum(c.executed for c in shown)
     again = report.snapshots is not None and report.snapshots.rolled_back
@@ -372,10 +261,6 @@ def pending_text(pending: Mapping[str, Sequence[Any]]) -> str:
             first = ", ".join(_short(repr(message_id)) for message_id in ids[:SHOWN_IDS])
             parts.append(f"{_count(len(ids), 'message')} of {component} (message ids {first}{more})")
     return "; ".join(parts) or "nothing"
-
-
-def _shown(metrics: TopologyMetrics) -> list[tuple[str, ComponentMetrics]]:
-    return [(name, c) for name, c in metrics.items() if not name.startswith("__")]
 
 
 def _is_table(value: Any) -> bool:

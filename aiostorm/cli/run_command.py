@@ -184,8 +184,8 @@ def _run(job: Job, display: Display, interrupts: Interrupts, loop: str, log_leve
     import asyncio
 
     from ..runtime import loop_factory
+    from .document import as_json as json_text
     from .progress import LiveTable
-    from .report import as_json as json_text
     from .report import as_text, stopped_text
     from .run import INTERRUPTED, exit_code
     from .run import run as run_job

@@ -9,9 +9,10 @@ import time
 import pytest
 
 from aiostorm.backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from aiostorm.cli.document import as_json
 from aiostorm.cli.pressure import SHOWN_EVENTS, as_document, as_text, duration, paced_text
 from aiostorm.cli.progress import PlainLines, Rates, live_table
-from aiostorm.cli.report import RunReport, as_json
+from aiostorm.cli.report import RunReport
 from aiostorm.cli.report import as_text as report_text
 from aiostorm.cluster import StatusResponse
 from aiostorm.metrics import TopologyMetrics

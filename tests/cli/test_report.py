@@ -13,17 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cli.report import (
-    RunReport,
-    as_json,
-    as_text,
-    pending_text,
-    plain,
-    render,
-    snapshots_text,
-    stopped_text,
-    table,
-)
+from aiostorm.cli.document import as_json, plain
+from aiostorm.cli.report import RunReport, as_text, pending_text, render, snapshots_text, stopped_text, table
 from aiostorm.metrics import (
     METRICS,
     ComponentMetrics,

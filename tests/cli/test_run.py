@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -69,6 +69,35 @@ def test_results_stand_in_for_a_summary(aiostorm: Command):
     assert "\njobs finished after " in out, "named like its module, since it has no name"
 
 
+def check_components(components: dict[str, dict[str, Any]]) -> None:
+    assert list(components) == ["numbers", "double", "sum"], "the acker is no component of the user's"
+    for component in components.values():
+        assert set(component) == {
+            *COUNTS,
+            "kind",
+            "tasks",
+            "trees",
+            "pending_trees",
+            "pending",
+            "emitted_per_s",
+            "executed_per_s",
+            "execute_latency_s",
+            "complete_latency_s",
+            "state_keys",
+            "latencies",
+            "seconds",
+            "streams",
+            "edges",
+            "metrics",
+            "windows",
+            "progress",
+        }
+        assert component["metrics"] == []
+        assert set(component["seconds"]) == {"busy_s", "blocked_s", "idle_s", "throttled_s"}
+        assert component["windows"] is None
+        assert component["progress"] is None
+
+
 @pytest.mark.parametrize("loop", ["auto", "asyncio", "uvloop"])
 def test_json(aiostorm: Command, loop: str):
     if loop == "uvloop":
@@ -106,32 +135,7 @@ def test_json(aiostorm: Command, loop: str):
         "error_count": 0,
         "errors": [],
     }
-    assert list(components) == ["numbers", "double", "sum"], "the acker is no component of the user's"
-    for component in components.values():
-        assert set(component) == {
-            *COUNTS,
-            "kind",
-            "tasks",
-            "trees",
-            "pending_trees",
-            "pending",
-            "emitted_per_s",
-            "executed_per_s",
-            "execute_latency_s",
-            "complete_latency_s",
-            "state_keys",
-            "latencies",
-            "seconds",
-            "streams",
-            "edges",
-            "metrics",
-            "windows",
-            "progress",
-        }
-        assert component["metrics"] == []
-        assert set(component["seconds"]) == {"busy_s", "blocked_s", "idle_s", "throttled_s"}
-        assert component["windows"] is None
-        assert component["progress"] is None
+    check_components(components)
     numbers, double = components["numbers"], components["double"]
     assert (numbers["kind"], numbers["tasks"], numbers["acked"], numbers["trees"]) == ("spout", 1, 100, trees)
     assert (double["kind"], double["tasks"], double["emitted"], double["executed"]) == ("bolt", 2, 100, 100)

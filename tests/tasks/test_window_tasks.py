@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from aiostorm import Config, Failure, Fields, LocalCluster, TaskHook, TopologyBuilder, Tuple
-from aiostorm.cli.report import RunReport, as_json, as_text
+from aiostorm.cli.document import as_json
+from aiostorm.cli.report import RunReport, as_text
 from aiostorm.testing import FeederSpout, Recorder
 from aiostorm.windows import BufferedWindowBolt, ByFunction, Count, Punctuated, Tumbling, WindowedBolt, WindowRows
 
