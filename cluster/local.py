@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from ..actors import ActorSystem, DeadLetter, Decision
+from ..runtime import forget_process
 from ..tasks import MailboxWrapper, describe, direct
 from ..topology import Config, Segment, Topology, lost_at_restart
 from .local_runtime import LocalRuntime
@@ -218,6 +219,7 @@ class LocalCluster:
                 if self._registry is not None:
                     await self._end_workers(self._registry)
             finally:
+                forget_process()
                 await self._system.stop(drain=drained)
 
     async def _end_workers(self, registry: WorkerRegistry) -> None:

@@ -23,7 +23,7 @@ from .forking import add_system, remove_system
 from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loops import loop_factory
-from .process_metrics import ProcessMetrics, look_at_process
+from .process_metrics import ProcessMetrics, forget_process, look_at_process
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, is_ours, watch_stalls
@@ -78,6 +78,7 @@ __all__ = [
     "check_size",
     "check_stdin",
     "die_with_parent",
+    "forget_process",
     "is_ours",
     "is_virtual",
     "look_at_process",

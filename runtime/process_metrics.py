@@ -103,6 +103,13 @@ class ProcessWatch:
             self._gc_pause_s += time.perf_counter() - self._gc_began_s
 
 
+def forget_process() -> None:
+    """Watch the running event loop no more, until it is looked at again."""
+    watch = _watches.get(asyncio.get_running_loop())
+    if watch is not None:
+        watch.stop()
+
+
 _watches: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, ProcessWatch]] = WeakKeyDictionary()
 
 

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from aiostorm import LocalCluster
 from aiostorm.runtime import ProcessMetrics, look_at_process
 from aiostorm.runtime import process_metrics as module
+from aiostorm.testing import FixedSpout, Recorder
+
+from ..tasks.parts import line, rows
 
 
 @pytest.mark.sockets
@@ -65,3 +69,14 @@ def test_another_system_does_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(module, "_PROC", tmp_path / "none")
     monkeypatch.setattr(module, "_STATM", tmp_path / "none" / "statm")
     assert (module._rss_bytes(), module._open_files()) == (None, None)
+
+
+@pytest.mark.sockets
+async def test_the_end_of_a_cluster_ends_the_watch() -> None:
+    callbacks = len(gc.callbacks)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("t", line(FixedSpout(rows(range(3)), "n"), sink=Recorder()))
+        await running.wait_finished()
+        assert running.metrics().processes["local"].pid > 0
+        assert len(gc.callbacks) == callbacks + 1
+    assert len(gc.callbacks) == callbacks
