@@ -12,6 +12,7 @@ from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetri
 from ..runtime import look_at_process
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
+from .changes import Changes
 from .idle_detection import IdleDetector, IdleGoal
 from .stalls import StallReports
 from .task_set import TaskSet
@@ -136,6 +137,7 @@ class LocalRuntime:
         tasks.env.on_idle = self._idle.notify
         if tasks.exchange is not None:
             tasks.exchange.on_idle(self._idle.notify)
+        self._changes = Changes()  # that may have ended the tasks
         self._stalls = StallReports(name, self._stall_limits_s())
         self.reports = LocalReports(tasks, self._stalls)
 
@@ -169,16 +171,23 @@ class LocalRuntime:
         found: dict[str, list[Result]] = {}
         for task in self.task_set.tasks:
             broken()
-            value = await self.result_of(task)
+            asked = self._ask_result(task)
+            while not asked.done():  # never, if its task has ended meanwhile
+                await self._changes.wait(asked)
+                broken()
+            value = await asked
             if value is not None:
                 found.setdefault(task.task.component, []).append(value)
         return found
 
     async def result_of(self, task: TaskActor) -> Result:
         """What a task's `result()` returns."""
+        return await self._ask_result(task)
+
+    def _ask_result(self, task: TaskActor) -> asyncio.Future[Answer]:
         reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.task_set.tasks.post(task, Question(GetResult(), reply))
-        return await reply
+        return reply
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         await self._idle.wait(goal, broken)
@@ -189,6 +198,7 @@ class LocalRuntime:
 
     def wake(self) -> None:
         self._idle.wake()
+        self._changes.notify()
 
     async def stop(self) -> None:
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ...actors import MailboxClosedError
 from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
 from ..changes import Changes
+from ..idle_detection import IdleGoal
 from ..local_runtime import LocalRuntime
 from .agent import Agent
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ...runtime import Stall
     from ...tasks import ErrorReport
     from ...topology import Config, MessageId, Plan, Result
-    from ..idle_detection import IdleGoal
     from ..runtimes import Mode, WorkerStatus
     from .messages import SnapshotCommand, SnapshotReport, SnapshotSetup
 
@@ -166,17 +166,24 @@ class RebuiltLocalRuntime:
         await self._runtime.update(config)
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
+        """Tasks that are built again meanwhile are asked again: when they have finished, if they had before."""
+        goal = IdleGoal(finished=True)
+        had_finished = self._runtime.is_quiet_now(goal)
         while True:
             broken()
-            runtime = self._runtime
             if not self._is_up:
                 await self._changes.wait()
                 continue
+            runtime = self._runtime
             try:
-                return await runtime.results(broken)
+                return await runtime.results(self._while_it_runs(runtime, broken))
+            except _ReplacedError:
+                pass
             except MailboxClosedError:
                 if self._runtime is runtime and self._is_up:
                     raise
+            if had_finished:
+                await self.wait_quiet(goal, broken)
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:
@@ -185,17 +192,21 @@ class RebuiltLocalRuntime:
                 await self._changes.wait()
                 continue
             runtime = self._runtime
-
-            def replaced(of: LocalRuntime = runtime) -> None:
-                broken()
-                if not self._is_up or self._runtime is not of:
-                    raise _ReplacedError
-
             try:
-                await runtime.wait_quiet(goal, replaced)
+                await runtime.wait_quiet(goal, self._while_it_runs(runtime, broken))
             except _ReplacedError:
                 continue
             return
+
+    def _while_it_runs(self, runtime: LocalRuntime, broken: Callable[[], None]) -> Callable[[], None]:
+        """Raises what `broken` raises, and _ReplacedError when the tasks of `runtime` have ended."""
+
+        def check() -> None:
+            broken()
+            if not self._is_up or self._runtime is not runtime:
+                raise _ReplacedError
+
+        return check
 
     def wake(self) -> None:
         self._runtime.wake()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,7 +15,7 @@ from aiostorm.testing.simulation import World
 
 from ..sim_workers import SimBackend, with_workers
 from .exact import HERE, Committed
-from .parts import Failing, SlowNumbers, exactly_once
+from .parts import CountByKey, Database, Failing, Keyed, SlowNumbers, Store, Total, exactly_once
 
 
 def read_all(running: RunningTopology) -> None:
@@ -119,3 +119,37 @@ async def test_results_end_with_a_topology_that_fails_meanwhile(tmp_path: Path) 
         with pytest.raises(TopologyFailedError, match="never"):
             async with asyncio.timeout(60):
                 await ask_all_the_time(running, found, 0.0005)
+
+
+class FailsToPrepare(Store):
+    """Fails when it is asked to."""
+
+    fails: ClassVar[bool] = False
+
+    def pre_commit(self, number: int) -> Any:
+        if FailsToPrepare.fails:
+            FailsToPrepare.fails = False
+            raise ConnectionError("the database does not prepare")
+        return super().pre_commit(number)
+
+
+class SlowResult(Total):
+    async def result(self) -> int:  # type: ignore[override]
+        await asyncio.sleep(1)
+        return self.total.value
+
+
+async def test_results_come_although_the_tasks_go_back_meanwhile(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", SlowNumbers(100))
+    builder.set_bolt("keyed", Keyed(17)).shuffle_grouping("numbers")
+    builder.set_bolt("count", CountByKey()).fields_grouping("keyed", "key")
+    builder.set_bolt("total", SlowResult()).shuffle_grouping("count")
+    builder.set_bolt("store", FailsToPrepare(Database())).shuffle_grouping("count")
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", builder.create_topology(), exactly_once(tmp_path))
+        await running.wait_finished(600)
+        FailsToPrepare.fails = True
+        async with asyncio.timeout(600):
+            assert (await running.results())["total"] == [100]
+        assert not FailsToPrepare.fails
