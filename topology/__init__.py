@@ -110,6 +110,7 @@ from .values import (
     Unchecked,
     Value,
 )
+from .window_keys import WindowDivision, WindowKey, window_division
 
 if TYPE_CHECKING:
     from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
@@ -216,6 +217,8 @@ __all__ = [
     "Unchecked",
     "UnhashableKeyError",
     "Value",
+    "WindowDivision",
+    "WindowKey",
     "Windowed",
     "Windowing",
     "WorkerContext",
@@ -245,6 +248,7 @@ __all__ = [
     "spout",
     "stable_hash",
     "time_flow",
+    "window_division",
     "with_identity_of",
 ]
 

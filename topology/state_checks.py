@@ -74,8 +74,8 @@ def grouping_problem(key: Sequence[str], subscription: Subscription) -> str:
     if not key or (_is_by(subscription, key) and len(subscription.fields) == len(key)):
         return ""
     return (
-        f"its state is by {', '.join(key)}, but it reads {_read(subscription)}: a task would get rows of keys that it "
-        f"does not have. Use {_by(subscription, key)}"
+        f"its state is by {', '.join(key)}, but it reads {how_it_reads(subscription)}: a task would get rows of keys "
+        f"that it does not have. Use {_by(subscription, key)}"
     )
 
 
@@ -85,8 +85,8 @@ def _several_writers(key: Sequence[str], tasks: int, subscription: Subscription)
         return ""
     return (
         f"it keeps one value for each {', '.join(key)} in another system and has {tasks} tasks, but it reads "
-        f"{_read(subscription)}: rows of one key would come to several tasks, which overwrite each other's values. Use "
-        f"{_by(subscription, key)}, or parallelism=1"
+        f"{how_it_reads(subscription)}: rows of one key would come to several tasks, which overwrite each other's "
+        f"values. Use {_by(subscription, key)}, or parallelism=1"
     )
 
 
@@ -97,8 +97,8 @@ def _different_groupings(key: Sequence[str], inputs: Sequence[Subscription]) -> 
         return []
     problem = (
         f"it keeps one value for each {', '.join(key)} in another system, and reads "
-        f"{' and '.join(map(_read, checked))}: rows of one key would come to several tasks, which overwrite each "
-        f"other's values. Use {' and '.join(_by(each, key) for each in checked)}, or parallelism=1"
+        f"{' and '.join(map(how_it_reads, checked))}: rows of one key would come to several tasks, which overwrite "
+        f"each other's values. Use {' and '.join(_by(each, key) for each in checked)}, or parallelism=1"
     )
     return [problem]
 
@@ -108,7 +108,8 @@ def _is_by(subscription: Subscription, key: Sequence[str]) -> bool:
     return subscription.kind == "fields" and bool(subscription.fields) and set(subscription.fields) <= set(key)
 
 
-def _read(subscription: Subscription) -> str:
+def how_it_reads(subscription: Subscription) -> str:
+    """An input and its grouping, for errors."""
     source, fields = subscription.source, subscription.fields
     stream = "" if source.stream == DEFAULT_STREAM else f" stream {source.stream!r}"
     by = f" by {', '.join(map(str, fields))}" if fields else ""

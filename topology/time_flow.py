@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .feedback import Edge
     from .topology import Topology
+    from .window_keys import WindowKey
 
 
 class Windowing(Enum):
@@ -55,7 +56,7 @@ class TimeRole:
     is anchored to its inputs.
 
     `resumes`: the option ("progress=") that makes a later run skip acked messages; empty: there is none, or the user
-    accepts the loss.
+    accepts the loss. `key`: which rows share windows; None: it has no windows.
     """
 
     windowing: Windowing = Windowing.NONE
@@ -68,6 +69,7 @@ class TimeRole:
     stamped: bool = False
     follow: Any = None  # of a higher package
     resumes: str = ""
+    key: WindowKey | None = None
 
     @property
     def loses_windows(self) -> bool:

@@ -17,7 +17,7 @@ from .components import BasicBolt, Bolt, Component, Spout, Windowed
 from .config_keys import PER_COMPONENT, nearest
 from .errors import ConfigError, TopologyError
 from .functions import FunctionBolt, FunctionSpout
-from .key_range_inputs import by_key_ranges
+from .key_range_inputs import by_key_ranges, by_window_key
 from .names import DEAD_LETTER_STREAM, DEFAULT_STREAM, NAME, NAME_RULE
 from .snapshot_config import GUARANTEES
 from .state_checks import declared_state, keyed_output_problems, state_problems
@@ -98,6 +98,8 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
         found += _check_config(settings, config)
         state = None if component is None else declared_state(declaration.kind, component)
         found += state_problems(declaration.kind, state, declaration.inputs)
+        role = TimeRole() if component is None else component.time_role
+        inputs = by_window_key(role.key if state is None else None, by_key_ranges(state, declaration.inputs))
         if declaration.kind == "spout":
             outputs[DEAD_LETTER_STREAM] = StreamDecl(DEAD_LETTER_FIELDS)
         problems += [f"{declaration.label}: {problem}" for problem in found]
@@ -108,10 +110,10 @@ def check(declarations: Sequence[Declaration], config: Config | None) -> tuple[d
                 declaration.kind,
                 declaration.template,
                 declaration.parallelism,
-                by_key_ranges(state, declaration.inputs),
+                inputs,
                 outputs,
                 settings,
-                TimeRole() if component is None else component.time_role,
+                role,
                 component is not None and component.on_driver,
                 state,
                 {} if component is None else {each: tuple(component.refused(each)) for each in GUARANTEES},

@@ -33,6 +33,7 @@ from ..topology import (
     Tuple,
     Windowed,
     Windowing,
+    WindowKey,
 )
 from .aggregates import Aggregate
 from .assigners import Counts, Mixed, Session, Sliding, Time
@@ -58,7 +59,7 @@ from .problems import (
     wrong_windows,
 )
 from .row_time import RowTime
-from .rows import Key, RowReader, Timestamp
+from .rows import Key, RowReader, Timestamp, shared_by
 from .watermarks import WatermarkPolicy
 
 if TYPE_CHECKING:
@@ -170,7 +171,13 @@ class WindowBolt(Windowed):
             windowing,
             stamped=windowing is Windowing.EVENTS and self.time is Time.INGESTION,
             follow=RowTime(self) if by_rows and self.generator is None else None,
+            key=self.window_key,
         )
+
+    @property
+    def window_key(self) -> WindowKey:
+        """Which rows share windows."""
+        return shared_by(self.key)
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
         """The declared outputs and the late stream."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from ..topology import ColumnRows, Fields, Segment, TimedItems, Tuple
-from .values import Row, RowKey, Value
+from ..topology import ColumnRows, Fields, Segment, TimedItems, Tuple, WindowKey
+from .values import Row, RowKey, Value, is_tuple
 
 Key = str | tuple[str, ...] | Callable[[Tuple], object] | None
 """The key of rows: a field, several fields, or a function of a Tuple; None: no key."""
@@ -109,6 +109,17 @@ class RowReader:
         if not whole:
             rows.values = [rows.values[n] for n in kept]
             rows.places = [rows.places[n] for n in kept]
+
+
+def shared_by(key: Key) -> WindowKey:
+    """Which rows share windows with this key; it is not checked yet."""
+    if key is None:
+        return WindowKey(problem="its windows have no key: each task has windows of all its rows together")
+    if isinstance(key, str):
+        return WindowKey((key,), single=True)
+    if is_tuple(key) and all(isinstance(name, str) for name in key):
+        return WindowKey(key)
+    return WindowKey(problem="the key of its windows is a function: it does not say which task has the rows of a key")
 
 
 def column(fields: Fields, names: str | Sequence[str]) -> Column:

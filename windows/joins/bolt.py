@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
-from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple
-from ..assigners import Session, whole
+from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple, WindowKey
+from ..assigners import Session, Sliding, whole
 from ..bolts import BufferedWindowBolt, Windows
 from ..errors import WindowError
 from ..window import is_nan
@@ -92,6 +92,14 @@ class JoinBolt(BufferedWindowBolt):
     @property
     def outputs_follow(self) -> bool:
         return not self.joins.selected
+
+    @property
+    def window_key(self) -> WindowKey:
+        if not isinstance(self.windows, Sliding | Session):
+            return WindowKey(problem="each of its windows has so many rows of its task, whatever their key")
+        if not self.joins.by_one_key:
+            return WindowKey(problem="its inputs are joined by several keys")
+        return WindowKey(of_input={joined.source: joined.key for joined in self.joins.inputs})
 
     def all_outputs(self, inputs: Mapping[StreamId, Fields] | None = None) -> Outputs:
         known = inputs is not None and all(joined.source in inputs for joined in self.joins.inputs)
