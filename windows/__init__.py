@@ -16,6 +16,7 @@ from .building import buffered_windows, count_windows, time_windows
 from .combined import Combined
 from .count_windows import CountWindows
 from .distinct import Distinct
+from .dividing import WindowDivider
 from .dumps import apply_delta
 from .early import Each, EarlyWindows, Every
 from .errors import (
@@ -38,6 +39,7 @@ from .packable import check_packable
 from .plain_windows import PlainWindows
 from .problems import LATE_FIELDS
 from .ready_made import Collect, Count, Fold, Max, Mean, Min, Of, Reduce, Sum, TopK
+from .row_hash import FieldsHash, KeyHash
 from .row_time import RowTime
 from .rows import ReadRows, RowReader, column
 from .session_windows import SessionWindows
@@ -75,6 +77,7 @@ __all__ = [
     "EarlyWindow",
     "EarlyWindows",
     "Every",
+    "FieldsHash",
     "Fired",
     "Fold",
     "Frozen",
@@ -85,6 +88,7 @@ __all__ = [
     "JoinError",
     "JoinKind",
     "Joins",
+    "KeyHash",
     "Late",
     "LatePolicy",
     "LateWindow",
@@ -122,6 +126,7 @@ __all__ = [
     "Watermarks",
     "Window",
     "WindowBolt",
+    "WindowDivider",
     "WindowError",
     "WindowKeyError",
     "WindowLimitError",

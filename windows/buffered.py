@@ -127,7 +127,8 @@ class BufferedWindows(KeptRows):
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
         number = self._assigner.numbers_of((at_ms,))[0]
-        if self._has_passed(self._assigner.last_end(number)):
+        reached_ms = self._reached_for(key, row)
+        if reached_ms is not None and self._assigner.last_end(number) + self._lateness_ms <= reached_ms:
             return False
         buffer = self._of_key.get(key)
         self._check_limit()
@@ -140,9 +141,9 @@ class BufferedWindows(KeptRows):
         self._add(buffer, number, key, (self._arrivals, row))
         self.rows += 1
         end = self._assigner.first_end(number)
-        if self.watermark is not None and self._has_passed(end):  # then its first window is the next one to fire
+        if reached_ms is not None and end + self._lateness_ms <= reached_ms:  # its first window is the next to fire
             slide_ms = self._assigner.slide_ms
-            end += ((self.watermark - self._lateness_ms - end) // slide_ms + 1) * slide_ms
+            end += ((reached_ms - self._lateness_ms - end) // slide_ms + 1) * slide_ms
         self._set_timer(key, end)
         return True
 
@@ -161,7 +162,9 @@ class BufferedWindows(KeptRows):
 
     def _fire_key(self, key: RowKey, window: Window) -> WindowRows | None:
         """The rows of a key in a window that fires; None: there are none."""
-        assigner, buffer = self._assigner, self._of_key[key]
+        assigner, buffer = self._assigner, self._of_key.get(key)
+        if buffer is None:  # rows of several tasks came together, each with its timer: an earlier one released the last
+            return None
         first, last = assigner.numbers_of((window.start, window.end - 1))
         if self._changes is not None:
             for number in buffer.up_to(last):
@@ -177,13 +180,19 @@ class BufferedWindows(KeptRows):
         if inside:
             rows = in_arrival_order(slice_.rows for _, slice_ in inside)
             new = in_arrival_order(slice_.rows[slice_.fired :] for _, slice_ in inside)
-            fired = WindowRows(window, key, rows, new, expired)
+            if self._floors is not None:
+                rows, new = self._not_fired(rows, key, window), self._not_fired(new, key, window)
+            fired = WindowRows(window, key, rows, new, expired) if rows else None
             last_slices = (slice_.rows for number, slice_ in inside if assigner.last_end(number) == window.end)
             self._release(sorted(chain.from_iterable(last_slices), key=_arrival))
         for _, slice_ in inside:
             slice_.fired = len(slice_.rows)
         self._schedule_next(key, buffer, window.end + assigner.slide_ms)
         return fired
+
+    def _not_fired(self, rows: tuple[Row, ...], key: RowKey, window: Window) -> tuple[Row, ...]:
+        """The rows for which this window had not fired in the tasks that they come from."""
+        return tuple([row for row in rows if not self._had_fired(window.end, key, row)])
 
     def _schedule_next(self, key: RowKey, buffer: _Buffer, next_end: int) -> None:
         if buffer.numbers:

@@ -75,7 +75,7 @@ class BufferedSessions(KeptRows):
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
-        if self._has_passed(merge.window.end + 1):
+        if self._has_passed_for(merge.window.end + 1, key, row):
             return False
         self._check_limit()
         if not merge.touched:

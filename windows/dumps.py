@@ -196,6 +196,11 @@ def time_or_none(value: Value, what: str) -> int | None:
     return None if value is None else whole_number(value, what)
 
 
+def least_known(first: int | None, second: int | None) -> int | None:
+    """The earlier of two times. None: nothing is known yet, which is further behind than any time."""
+    return None if first is None or second is None else min(first, second)
+
+
 def ms_before(at_ms: int | None, now_ms: int) -> int | None:
     """How long after now a time of this task's clock is: another task has another clock."""
     return None if at_ms is None else at_ms - now_ms

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .assigners import duration
 from .dumps import Dumped, check, time_or_none
+from .floors import FLOORS, Floors, load_layers
 from .timestamps import to_ms
 from .window import AddResult, Window
 
@@ -35,6 +36,7 @@ class Firing(Dumped, Generic[R]):
         self._lateness_ms = duration(allowed_lateness_ms, "allowed_lateness_ms", 0)
         self._ready: deque[R] = deque()
         self._firing: Iterator[list[R]] = iter(())
+        self._floors: Floors | None = None  # after windows were divided among other tasks
 
     @abstractmethod
     def _close_next(self) -> Iterator[list[R]] | None:
@@ -71,6 +73,23 @@ class Firing(Dumped, Generic[R]):
 
     def _has_passed(self, end: int) -> bool:
         return self.watermark is not None and end + self._lateness_ms <= self.watermark
+
+    def _reached_for(self, key: RowKey, row: Row = None) -> int | None:
+        """The watermark up to which windows of this row have fired: that of all rows, or its floor if that is later."""
+        reached_ms = self.watermark
+        floor_ms = None if self._floors is None else self._floors.of(key, row)
+        if floor_ms is None or (reached_ms is not None and reached_ms >= floor_ms):
+            return reached_ms
+        return floor_ms
+
+    def _has_passed_for(self, end: int, key: RowKey, row: Row = None) -> bool:
+        reached_ms = self._reached_for(key, row)
+        return reached_ms is not None and end + self._lateness_ms <= reached_ms
+
+    def _had_fired(self, end: int, key: RowKey, row: Row = None) -> bool:
+        """Whether a window that is due had fired for this row in the task that it comes from."""
+        floor_ms = None if self._floors is None else self._floors.of(key, row)
+        return floor_ms is not None and end + self._lateness_ms <= floor_ms
 
     def _add_each(
         self,
@@ -111,6 +130,7 @@ class Firing(Dumped, Generic[R]):
                 return True
             closed = self._close_next()
             if closed is None:
+                self._drop_floors()
                 return False
             self._firing = closed
 
@@ -118,11 +138,19 @@ class Firing(Dumped, Generic[R]):
         for some in self._firing:
             self._ready.extend(some)
 
+    def _drop_floors(self) -> None:
+        """All windows that are due have fired: the floors that the watermark has reached change nothing any more."""
+        if self._floors is not None and self.watermark is not None and self.watermark >= self._floors.until_ms:
+            self._floors = None
+
     def _state(self) -> dict[str, Value]:
-        return {"watermark": self.watermark, "ready": list(map(self._pack_result, self._ready))}
+        state = {"watermark": self.watermark, "ready": list(map(self._pack_result, self._ready))}
+        return state if self._floors is None else {**state, FLOORS: self._floors.dump()}
 
     def _load_state(self, state: dict[str, Value]) -> None:
         self.watermark = time_or_none(state["watermark"], "the watermark")
+        if layers := load_layers(state.get(FLOORS, ())):
+            self._floors = Floors(layers)
         check(isinstance(state["ready"], list), "its results are no list")
         self._ready.extend(map(self._unpack_result, state["ready"]))
 

@@ -188,10 +188,10 @@ class _MixedWindows(KeptRows, Generic[K]):
         for key, packed in column.items():
             self._of_key[key] = self._unpack_key(packed)
 
-    @property
-    def _reached_ms(self) -> int | None:
-        """The time up to which windows have fired."""
-        return None if self.watermark is None else self.watermark - self._lateness_ms
+    def _reached_ms(self, key: RowKey) -> int | None:
+        """The time up to which windows of a key have fired."""
+        reached_ms = self._reached_for(key)
+        return None if reached_ms is None else reached_ms - self._lateness_ms
 
 
 class RowsEachMs(_MixedWindows[list[_KeptRow]]):
@@ -203,7 +203,7 @@ class RowsEachMs(_MixedWindows[list[_KeptRow]]):
 
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
         kept, end = self._of_key.get(key), self._assigner.end_after(at_ms)
-        reached_ms = self._reached_ms
+        reached_ms = self._reached_ms(key)
         if (
             reached_ms is not None and end <= reached_ms
         ):  # then it is new in the next one, if it is among the last there
@@ -274,13 +274,13 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         self._idle: dict[RowKey, int] = {}  # key without rows → number of its rows not counted yet
 
     def _put(self, key: RowKey, at_ms: int, row: Row) -> bool:
-        if self._has_passed(at_ms + self._size_ms):
+        if self._has_passed_for(at_ms + self._size_ms, key):
             return False
-        counted_at, key_rows = self._counted_at(at_ms), self._of_key.get(key)
+        counted_at, key_rows = self._counted_at(key, at_ms), self._of_key.get(key)
         if key_rows is None:
             idle = self._idle.get(key, 0)
             key_rows = self._add_to(
-                key, None, _KeyRows([self._reached_ms or 0] * idle)
+                key, None, _KeyRows([self._reached_ms(key) or 0] * idle)
             )  # all of them have been reached
             self._touch_idle(key)
             self._idle.pop(key, None)
@@ -291,9 +291,9 @@ class MsEachRows(_MixedWindows[_KeyRows]):
         self._schedule_next(key, key_rows)
         return True
 
-    def _counted_at(self, at_ms: int) -> int:
+    def _counted_at(self, key: RowKey, at_ms: int) -> int:
         """The time at which a row is counted: its own, or the watermark if that is later."""
-        reached_ms = self._reached_ms
+        reached_ms = self._reached_ms(key)
         return at_ms if reached_ms is None else max(at_ms, reached_ms)
 
     def _fire_key(self, key: RowKey, end: int) -> WindowRows | None:

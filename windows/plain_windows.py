@@ -50,7 +50,11 @@ class PlainWindows(TimeWindows):
         """The open windows of a key with its states; with a `timestamp`, only the windows that contain it."""
         size_ms, at_ms = self._assigner.size_ms, None if timestamp is None else to_ms(timestamp)
         for start, columns in self._open.items():
-            if key in columns[0] and (at_ms is None or start <= at_ms < start + size_ms):
+            if (
+                key in columns[0]
+                and (at_ms is None or start <= at_ms < start + size_ms)
+                and not self._had_fired(start + size_ms, key)
+            ):
                 yield Window(start, start + size_ms), [states[key] for states in columns]
 
     def _targets(self, slice_: Window) -> list[tuple[Window, Columns]]:
@@ -115,7 +119,7 @@ class PlainWindows(TimeWindows):
         for keys in in_steps(list(columns[0])):
             if self._changes is not None:
                 self._changes.leaving(window.start, keys)
-            yield self._runner.fired(window, keys, columns)
+            yield self._runner.fired(window, self._not_fired(keys, window), columns)
 
 
 def refuse_too_many(size: int, slide: int, aggregate: Aggregate, max_states: int) -> None:

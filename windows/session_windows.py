@@ -103,7 +103,7 @@ class SessionWindows(Firing[Fired]):
     def _put(self, key: RowKey, at_ms: int, value: Value) -> bool:
         """Returns False if the row is late."""
         merge = self._sessions.merge_of(key, at_ms)
-        if self._is_over(merge.window.end):
+        if self._has_passed_for(merge.window.end + 1, key):
             return False
         if not merge.touched:
             if self.states >= self._max_states:

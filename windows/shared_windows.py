@@ -99,17 +99,22 @@ class SharedWindows(TimeWindows):
             window = Window(end - self._assigner.size_ms, end)
             self._fired_until = end
             return self._results(window)
-        if self.watermark is not None:  # empty windows have passed as well
-            passed = self.watermark - self._lateness_ms
-            assigner = self._assigner
-            self._fired_until = passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms
+        self._fired_until = self._passed_until()
         return None
+
+    def _passed_until(self) -> int | None:
+        """The end of the last window that has passed, when none is due: empty windows have passed as well."""
+        if self.watermark is None:
+            return self._fired_until
+        passed, assigner = self.watermark - self._lateness_ms, self._assigner
+        return passed - (passed - assigner.offset_ms - assigner.size_ms) % assigner.slide_ms
 
     def _results(self, window: Window) -> Iterator[list[Fired]]:
         for _ in self._stacks.move_to(window):
             yield []
         self._drop(window.end)
         for keys in in_steps(self._stacks.keys()):
+            keys = self._not_fired(keys, window)
             yield self._runner.fired(window, keys, self._stacks.of(keys))
 
     def _drop(self, end: int) -> None:
@@ -138,7 +143,10 @@ class SharedWindows(TimeWindows):
         self.states += len(states[0])
 
     def _state(self) -> dict[str, Value]:
-        return {**super()._state(), "fired_until": self._fired_until, "stacks": self._stacks.bounds}
+        end = self._next_end()
+        is_due = end is not None and self._has_passed(end)
+        fired_until = self._fired_until if is_due else self._passed_until()
+        return {**super()._state(), "fired_until": fired_until, "stacks": self._stacks.bounds}
 
     def _load_state(self, state: dict[str, Value]) -> None:
         super()._load_state(state)

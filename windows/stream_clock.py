@@ -139,6 +139,19 @@ class StreamClock:
         except WRONG as error:
             raise damaged(f"{type(error).__name__}: {error}") from error
 
+    @staticmethod
+    def least(dumps: Sequence[dict[str, Value]]) -> dict[str, Value]:
+        """The dump of the clock that is furthest behind, of several tasks of a component. It has sent nothing yet."""
+        try:
+            (known, *_), ahead = dumps[0]["state"], dumps[1:]
+            for dump in ahead:
+                check_identity(dump, dumps[0])
+                if known[0] is not None and (dump["state"][0][0] is None or dump["state"][0][0] < known[0]):
+                    known = dump["state"][0]
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+        return {**dumps[0], "state": (known, None, None, None, False)}
+
     def _identity(self) -> dict[str, Value]:
         settings = {"slack_ms": self._slack_ms, "step_ms": self._step_ms, "origin_ms": self._origin_ms}
         return {"version": VERSION, "kind": type(self).__name__, "settings": settings}

@@ -136,12 +136,18 @@ class TimeWindows(Firing[Fired]):
         else:
             times = cast("Sequence[int]", timestamps)
         rows = Rows(places, keys, values)
+        if self._floors is not None:
+            times, rows = self._on_time(times, rows, added)
+            if not times:
+                added.late.sort()
+                return added
+            bounds = min(times), max(times)
         usual = self._usual
         if bounds[0] < usual.start or bounds[1] >= usual.end or self._usual_end is None:
             for number, at_ms, some in self._by_slice(times, rows, *bounds, added):
                 self._put(self._slice(number, at_ms), some, added)
         elif self.watermark is not None and self._usual_end + self._lateness_ms <= self.watermark:  # (inlined)
-            added.late.extend(places)
+            added.late.extend(rows.places)
         else:
             self._put(usual, rows, added)
         added.late.sort()
@@ -191,6 +197,20 @@ class TimeWindows(Firing[Fired]):
         closed = None if self._all_fired else self._close_first()
         self._all_fired = closed is None
         return closed
+
+    def _on_time(self, times: Sequence[int], rows: Rows, added: AddResult) -> tuple[Sequence[int], Rows]:
+        """The rows of which some window has not fired in the task that they come from. The others are late."""
+        ends = map(self._assigner.last_end, self._assigner.numbers_of(times))
+        late = {at for at, (end, key) in enumerate(zip(ends, rows.keys, strict=True)) if self._had_fired(end, key)}
+        if not late:
+            return times, rows
+        added.late.extend([rows.places[at] for at in late])
+        kept = [at for at in range(len(times)) if at not in late]
+        return [times[at] for at in kept], rows.at(kept)
+
+    def _not_fired(self, keys: list[RowKey], window: Window) -> list[RowKey]:
+        """The keys for which a window had not fired in the task that they come from."""
+        return keys if self._floors is None else [key for key in keys if not self._had_fired(window.end, key)]
 
     def _slice(self, number: int, at_ms: int) -> Window:
         slice_ = self._known_slices.get(number)

@@ -135,13 +135,14 @@ class WatermarkTracker:
         return {**self._identity(), "watermarks": self._watermarks.dump(now_ms), "generators": generators}
 
     def load(self, dump: dict[str, Value], now_ms: int) -> None:
-        """Load a dump into this tracker, which is new. WindowStateError if it has other inputs, or is damaged.
+        """Load a dump into this tracker, which is new. WindowStateError if it is of other inputs, or is damaged.
 
-        The time between the dump and the load does not count: an input that sent nothing until the dump becomes idle
-        as if there had been no restart.
+        Of inputs that are not in the dump nothing is known: they hold the watermark back until they send one. The time
+        between the dump and the load does not count: an input that sent nothing until the dump becomes idle as if there
+        had been no restart.
         """
         try:
-            check_identity(dump, self._identity())
+            check_identity(self._with_new_inputs(dump), self._identity())
             self._watermarks.load(dump["watermarks"], now_ms)
             for task, state in dump["generators"].items():
                 if state is not None:
@@ -151,17 +152,45 @@ class WatermarkTracker:
 
     @staticmethod
     def renamed(dump: dict[str, Value], tasks: Mapping[int, int]) -> dict[str, Value]:
-        """A dump with other task ids for the input tasks: the topology was started with other tasks before them."""
+        """A dump with other task ids for the input tasks: the topology was started with other tasks before them.
+
+        `tasks`: the new ids by the former ones. Tasks that are not in it do not exist any more, and are left out.
+        """
         settings, watermarks = dump["settings"], dump["watermarks"]
-        inputs = {tasks[task]: sends for task, sends in settings["inputs"].items()}
-        generators = {tasks[task]: state for task, state in dump["generators"].items()}
-        known = {tasks[task]: state for task, state in watermarks["inputs"].items()}
+        inputs = {tasks[task]: sends for task, sends in settings["inputs"].items() if task in tasks}
+        generators = {tasks[task]: state for task, state in dump["generators"].items() if task in tasks}
+        known = {tasks[task]: state for task, state in watermarks["inputs"].items() if task in tasks}
         return {
             **dump,
             "settings": {**settings, "inputs": inputs, "generators": sorted(generators)},
             "watermarks": {**watermarks, "inputs": known},
             "generators": generators,
         }
+
+    @staticmethod
+    def least(dumps: Sequence[dict[str, Value]]) -> dict[str, Value]:
+        """What all these tasks of a component know, of their dumps. WindowStateError if their inputs differ.
+
+        Generators begin anew: each has seen the rows of its own task only.
+        """
+        first, *others = dumps
+        try:
+            known = first["watermarks"]
+            for other in others:
+                check_identity(other, first)
+                known = Watermarks.least(known, other["watermarks"])
+            generators = first["generators"] if not others else dict.fromkeys(first["generators"])
+        except WRONG as error:
+            raise damaged(f"{type(error).__name__}: {error}") from error
+        return {**first, "watermarks": known, "generators": generators}
+
+    def _with_new_inputs(self, dump: dict[str, Value]) -> dict[str, Value]:
+        """The dump as if it had also the inputs of this tracker that are new."""
+        settings = dump["settings"]
+        inputs = {**self._sends_watermarks, **settings["inputs"]}
+        new = self._sends_watermarks.keys() - settings["inputs"].keys()
+        generators = sorted({*settings["generators"], *(new & self._generators.keys())})
+        return {**dump, "settings": {**settings, "inputs": inputs, "generators": generators}}
 
     def _identity(self) -> dict[str, Value]:
         settings = {"inputs": self._sends_watermarks, "lag_ms": self._lag_ms, "generators": sorted(self._generators)}

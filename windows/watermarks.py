@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from .assigners import whole
-from .dumps import time_or_none, whole_number
+from .dumps import least_known, time_or_none, whole_number
 from .errors import WindowError
 from .values import is_a
 
@@ -160,6 +160,16 @@ class Watermarks:
             known = self._inputs[name] = _Input(now_ms - whole_number(silent_ms, "the silence of an input"))
             known.watermark = time_or_none(watermark, "the watermark of an input")
             known.idle, known.ended = bool(idle), bool(ended)
+
+    @staticmethod
+    def least(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:
+        """What two tasks with the same inputs both know, of their dumps: no more than either of them had promised."""
+        inputs: dict[Hashable, Value] = {}
+        for name, (watermark, idle, ended, silent_ms) in first["inputs"].items():
+            other, is_idle, has_ended, other_silent_ms = second["inputs"][name]
+            silent_ms = min(silent_ms, other_silent_ms)
+            inputs[name] = least_known(watermark, other), idle and is_idle, ended and has_ended, silent_ms
+        return {"watermark": least_known(first["watermark"], second["watermark"]), "inputs": inputs}
 
     def _decide(self) -> None:
         self.decisions += 1
