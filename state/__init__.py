@@ -52,7 +52,7 @@ from .errors import (
 )
 from .fsspec_store import FsspecStore, open_store
 from .governor import BlobChain, Governor
-from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_split, load_task, save_task
+from .keeper import Keeper, SavedTask, SectionLoader, chunks_of, load_task, save_task
 from .keyed import KeyedState, State, Value, ValueState
 from .listing import ListedComponent, ListedSnapshot, list_snapshots
 from .manifest import ComponentPlan, Manifest, TaskBlobs, manifest_name, pack_manifest, read_manifest
@@ -143,7 +143,6 @@ __all__ = [
     "check_savable",
     "chunks_of",
     "list_snapshots",
-    "load_split",
     "load_task",
     "manifest_name",
     "next_rows",

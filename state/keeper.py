@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..runtime import Clock, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
@@ -37,16 +37,9 @@ from .manifest import (
     read_manifest,
     unpack_framed,
 )
-from .ranges import KeySplitter
-
-if TYPE_CHECKING:
-    from .keyed import KeyedState
 
 OWNER: Final = "owner"
 KEEP: Final = 3
-
-SPLIT_KEYS: Final = 2_000
-"""So many keys are divided among tasks between two looks at the event loop: that takes some milliseconds."""
 
 _MAGIC: Final = "aiostorm-state"
 _FORMAT: Final = 1
@@ -366,24 +359,3 @@ async def load_task(
     except ValueError as error:
         raise DamagedError(last, str(error)) from error
     return sections
-
-
-async def load_split(
-    store: Store, manifest: Manifest, component: str, declared: KeyedState, n_tasks: int, clock: Clock
-) -> list[dict[Any, Any]]:
-    """The keyed state of a component for another number of tasks: a dict for each of them.
-
-    The files of all its former tasks are read once. StateError; DamagedError, ForeignError.
-    """
-    plan = manifest.component(component)
-    parts: list[dict[Any, Any]] = [{} for _ in range(n_tasks)]
-    splitter = KeySplitter(declared, n_tasks)
-    for task in plan.tasks if plan is not None else ():
-        content = iter((await load_task(store, manifest.of_task(task), clock)).get(0, {}).items())
-        while rows := list(islice(content, SPLIT_KEYS)):
-            try:
-                splitter.split(rows, parts)
-            except StateError as error:
-                raise StateError(f"component {component!r}, task {task}: {error}") from error
-            await clock.sleep(0)
-    return parts

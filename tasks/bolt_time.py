@@ -19,8 +19,9 @@ from ..state import ForeignError, StateError
 from ..windows import WatermarkTracker, WindowStateError
 from .event_time.time_messages import WatermarkRequest
 from .execute.windowing import make_keeper, pass_through_driver, window_executor
+from .snapshots.saved import SENT, TIME
 from .snapshots.window_capture import WindowTables
-from .snapshots.window_loading import load_windows
+from .snapshots.window_loading import WRONG, load_windows
 
 if TYPE_CHECKING:
     from ..actors import Timer
@@ -36,13 +37,6 @@ log = logging.getLogger("aiostorm.tasks")
 
 WAKEUP: Final = object()
 """The message of the wakeup's timer."""
-
-TIME: Final = "time"
-SENT: Final = "sent"
-"""What is saved of a task's time, and of the watermarks that it sent."""
-
-WRONG: Final = (WindowStateError, AttributeError, LookupError, TypeError, ValueError)
-"""The errors of reading something else than what was saved."""
 
 HELD_UP_MS: Final = 1_000
 """After a longer turn, or a longer delay of a wakeup, the task counts as held up."""
@@ -204,7 +198,7 @@ class BoltTime:
     def restore(self, saved: Mapping[str, Value], windows: Mapping[str, Value]) -> None:
         """Continue from what `save` gave, with these windows: after the executor was made, before `begin`. StateError.
 
-        Input tasks are known by component and index. If there were others, the time begins anew; windows keep theirs.
+        Input tasks are known by component and index. Of new ones nothing is known yet: windows wait for them.
         """
         task, driver = self._task, self.driver
         restore_sent(task, saved)
@@ -215,8 +209,7 @@ class BoltTime:
         try:
             if time := saved.get(TIME):
                 tasks = renamed_tasks(time["tasks"], self._inputs())
-                inputs = None if tasks is None else WatermarkTracker.renamed(time["inputs"], tasks)
-                driver.restore(time, inputs=inputs)
+                driver.restore(time, inputs=WatermarkTracker.renamed(time["inputs"], tasks))
         except WRONG as error:
             raise ForeignError(f"{task.name}: its event time cannot be restored: {error}") from error
 
@@ -250,10 +243,11 @@ def restore_sent(task: TaskActor, saved: Mapping[str, Value]) -> None:
         raise ForeignError(f"{task.name}: the watermarks that it sent cannot be restored: {error}") from error
 
 
-def renamed_tasks(before: Mapping[int, tuple[str, int]], now: Mapping[int, tuple[str, int]]) -> dict[int, int] | None:
-    """The ids that tasks have now, by the ids that they had; None: there are other tasks now."""
-    ids = {at: task for task, at in now.items()}
-    return {task: ids[at] for task, at in before.items()} if set(before.values()) == ids.keys() else None
+def renamed_tasks(before: Mapping[int, tuple[str, int]], now: Mapping[int, tuple[str, int]]) -> dict[int, int]:
+    """The ids that tasks have now, by the ids that they had. Those of a component with another number are others."""
+    ids, were = {at: task for task, at in now.items()}, set(before.values())
+    changed = {component for component, _ in were.symmetric_difference(ids)}
+    return {task: ids[at] for task, at in before.items() if at[0] not in changed}
 
 
 def _count(number: int, noun: str) -> str:

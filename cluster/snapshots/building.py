@@ -14,7 +14,7 @@ from .exactly_once import ExactlyOnceRuntime, MakeRebuildable
 from .manager import SnapshotManager
 from .place import Beginning, SnapshotPlace, state_place
 from .rebuilt_local import RebuiltLocalRuntime
-from .restoring import component_plans
+from .restoring import Components
 
 if TYPE_CHECKING:
     from ...actors import ActorSystem
@@ -41,7 +41,7 @@ def exactly_once_runtime(
     incarnation = int.from_bytes(system.rng.token_bytes(6), "big")
     where = state_place(config.state_dir, name)
     place = SnapshotPlace(where, name, incarnation, config.snapshot_keep, open_place or open_store)
-    manager = SnapshotManager(system, name, config, component_plans(topology, plan), place, gave_up)
+    manager = SnapshotManager(system, name, config, Components(topology, plan), place, gave_up)
     return ExactlyOnceRuntime(plan, manager, make(place), beginning, _sinks(topology))
 
 

@@ -26,7 +26,6 @@ from ...state import (
     Answer,
     Closed,
     Commit,
-    ComponentPlan,
     Coordinator,
     ListedSnapshot,
     Manifest,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from ...topology import Config
     from ..runtimes import OnTaskGaveUp
     from .place import Beginning, SnapshotPlace
+    from .restoring import Components
     from .runtime import Rebuildable
 
 log = logging.getLogger("aiostorm.cluster")
@@ -73,20 +73,20 @@ class RowFailures:
 
 
 class SnapshotManager:
-    """The snapshots of one topology. `plans`: its components; `gave_up`: is called when it cannot go on."""
+    """The snapshots of one topology. `gave_up`: is called when it cannot go on."""
 
     def __init__(
         self,
         system: ActorSystem,
         name: str,
         config: Config,
-        plans: Sequence[ComponentPlan],
+        components: Components,
         place: SnapshotPlace,
         gave_up: OnTaskGaveUp,
     ) -> None:
         self._system = system
         self._name = name
-        self._plans = tuple(plans)
+        self._components = components
         self._place = place
         self._gave_up = gave_up
         self._pace = SnapshotPace(config)
@@ -122,11 +122,12 @@ class SnapshotManager:
         """Open the place. How the first tasks begin. `sinks`: see SnapshotPlace. StateError, StoreError."""
         highest = await self._place.open() - 1
         manifest = await self._place.begin_with(beginning, sinks)
-        tasks = [task for plan in self._plans for task in plan.tasks]
+        tasks = [task for plan in self._components.plans for task in plan.tasks]
         self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
         number = None if manifest is None else manifest.number
         self._pace.restored(number)
         if manifest is not None:
+            self._components.check(manifest)
             log.info("topology %s continues from snapshot %d in %s", self._name, number, self._place.where)
             self._warn_of_removed(manifest)
         return SnapshotSetup(self._coordinator.incarnation, number, self._place.where)
@@ -254,7 +255,7 @@ class SnapshotManager:
         manifest = Manifest(
             number,
             self._name,
-            self._plans,
+            self._components.plans,
             tuple(saved),
             savepoint=action.savepoint,
             taken_s=self._system.clock.now(),
@@ -302,7 +303,7 @@ class SnapshotManager:
             wait_s = min(2 * wait_s, self._pace.settings.timeout_s)
 
     def _warn_of_removed(self, manifest: Manifest) -> None:
-        known = {plan.component for plan in self._plans}
+        known = {plan.component for plan in self._components.plans}
         removed = [plan.component for plan in manifest.plan if plan.component not in known]
         if removed:
             text = "topology %s has no %s any more: what snapshot %d has of it is left out"

@@ -7,10 +7,10 @@ once in each process, and divided among its tasks.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...state import KeyedState, Manifest, load_split, load_task, manifest_name, read_manifest
-from ...tasks import LOADERS, RestoredTask, handles_of
+from ...state import Manifest, load_task, manifest_name, read_manifest
+from ...tasks import LOADERS, Rescaling, RestoredTask, handles_of
 from .restoring import check_component
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SavedTasks:
         self._store = store
         self._system = system
         self._manifest: asyncio.Task[Manifest] | None = None
-        self._splits: dict[str, asyncio.Task[list[dict[Any, Any]]]] = {}  # component → its keys, by task
+        self._rescaled: dict[str, asyncio.Task[Rescaling]] = {}  # by component
 
     async def restored(self, task: TaskSpec, tasks: TasksHere) -> RestoredTask | None:
         """What a task begins with; None: begin from the start. StateError, StoreError."""
@@ -44,7 +44,11 @@ class SavedTasks:
         if not before:
             return RestoredTask(manifest.number, {})
         if len(before) != count:
-            return await self._rescaled(manifest, spec, task, before, count)
+            if spec.id not in self._rescaled:
+                work = self._rescale(manifest, spec, before, tasks)
+                self._rescaled[spec.id] = self._system.guard(work, name=f"the state of {spec.id}")
+            rescaling = await asyncio.shield(self._rescaled[spec.id])
+            return RestoredTask(manifest.number, *rescaling.take(task.index))
         former = manifest.of_task(before[task.index])
         sections = await load_task(self._store, former, self._system.clock, LOADERS)
         return RestoredTask(manifest.number, sections, tuple(handles_of(sections)))
@@ -53,18 +57,17 @@ class SavedTasks:
         name = manifest_name(number)
         return read_manifest(name, await self._store.read(name), topology)
 
-    async def _rescaled(
-        self, manifest: Manifest, spec: ComponentSpec, task: TaskSpec, before: Sequence[int], count: int
-    ) -> RestoredTask:
-        """At another parallelism: the keys that this task owns, and the handles of every so many tasks."""
-        clock, handles = self._system.clock, list[Any]()
-        for old in before[task.index :: count]:
-            handles += handles_of(await load_task(self._store, manifest.of_task(old), clock, LOADERS))
-        if not isinstance(spec.state, KeyedState):
-            return RestoredTask(manifest.number, {}, tuple(handles))
-        if spec.id not in self._splits:
-            work = load_split(self._store, manifest, spec.id, spec.state, count, clock)
-            self._splits[spec.id] = self._system.guard(work, name=f"the state of {spec.id}")
-        parts = await asyncio.shield(self._splits[spec.id])
-        owned, parts[task.index] = parts[task.index], {}
-        return RestoredTask(manifest.number, {0: owned}, tuple(handles))
+    async def _rescale(
+        self, manifest: Manifest, spec: ComponentSpec, before: Sequence[int], tasks: TasksHere
+    ) -> Rescaling:
+        """At another parallelism: what comes to the tasks of this process."""
+        clock, here = self._system.clock, [each.task.index for each in tasks if each.task.component == spec.id]
+        count = len(tasks.plan.tasks_of[spec.id])
+        rescaling = Rescaling(spec, len(before), count, here, tasks.env.stream_fields())
+        for index, former in enumerate(before):
+            saved = manifest.of_task(former)
+            if rescaling.needs(index, saved.sizes):
+                sections = await load_task(self._store, saved, clock, LOADERS)
+                for _ in rescaling.add(index, sections):
+                    await clock.sleep(0)
+        return rescaling

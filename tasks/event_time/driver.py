@@ -170,15 +170,13 @@ class EventTimeDriver:
             saved |= {"wall_ms": self.windows.wall_ms, "revision": self.windows.late.revision}
         return saved
 
-    def restore(self, saved: Mapping[str, Value], *, inputs: Mapping[str, Value] | None) -> None:
+    def restore(self, saved: Mapping[str, Value], *, inputs: Mapping[str, Value]) -> None:
         """Continue from what was saved, with the windows that were loaded: what is overdue fires at once.
 
-        `inputs`: the saved inputs, under the ids that they have now; None: they are other inputs, of which nothing is
-        known yet. WindowStateError if they do not fit.
+        `inputs`: the saved inputs, under the ids that they have now. WindowStateError if they do not fit.
         """
-        if inputs is not None:
-            self.keeper.load(dict(inputs), self.now_ms())
-            self._passed_on = saved_int(saved.get("passed_on"))
+        self.keeper.load(dict(inputs), self.now_ms())
+        self._passed_on = saved_int(saved.get("passed_on"))
         self._sent_at_pass = self._time.sent()
         if self.windows is not None:
             self.windows.wall_ms = max(self.windows.wall_ms, saved_int(saved.get("wall_ms")) or 0)

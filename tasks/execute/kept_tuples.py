@@ -7,7 +7,7 @@ A tuple that was restored is settled: its message was part of the snapshot, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...topology import Origin, Segment
@@ -43,3 +43,9 @@ class KeptTuples:
         if type(values) is not tuple or len(values) != len(origin.fields):
             raise WindowStateError(f"a row of {component!r}, stream {stream!r}, whose fields are {list(origin.fields)}")
         return Segment(origin, [values[0] if origin.bare else values]).tuple_at(0)
+
+
+def packed_row(packed: Value) -> tuple[str, str, Sequence[Value]]:
+    """The component, the stream and the values of a packed tuple."""
+    component, _, stream, values = packed
+    return component, stream, values

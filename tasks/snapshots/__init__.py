@@ -4,11 +4,13 @@ messages.py  what is sent to a task, and between tasks
 agent.py     what tasks need of their process
 saved.py     what is saved of a task
 window_capture.py, window_loading.py   its windows
+rescaling.py  what a bolt had saved, divided among another number of tasks
 """
 
 from .agent import SnapshotAgent
 from .handles import handles_of
 from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
+from .rescaling import Rescaling
 from .saved import RestoredTask
 from .sections import LOADERS
 
@@ -18,6 +20,7 @@ __all__ = [
     "AbortSnapshot",
     "Aligned",
     "CommitSnapshot",
+    "Rescaling",
     "RestoredTask",
     "SnapshotAgent",
     "TakeSnapshot",

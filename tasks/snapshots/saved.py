@@ -18,6 +18,10 @@ HANDLE: Final = 2
 WINDOWS: Final = 3
 """The tables of windows (see windows.dumps)."""
 
+TIME: Final = "time"
+SENT: Final = "sent"
+"""In the section TASK: what a task knows of time, and the watermarks that it sent (see bolt_time.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RestoredTask:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _SAME: Final = ("version", "kind", "settings")
 """What no delta changes."""
 
+WRONG: Final = (WindowStateError, AttributeError, LookupError, TypeError, ValueError)
+"""The errors of reading something else than what was saved."""
+
 _Columns = list[dict[Any, Any]]
 
 

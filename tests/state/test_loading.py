@@ -16,12 +16,12 @@ from aiostorm.state import (
     ComponentPlan,
     DamagedError,
     KeyedState,
+    KeySplitter,
     Manifest,
     State,
     StateError,
     TaskBlobs,
     UnsavableError,
-    load_split,
     load_task,
     pack_manifest,
     pack_single,
@@ -165,10 +165,13 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
             made: list[TaskBlobs] = []
             parts = {}
             if number == 1:  # any division
-                split = [{key: value for key, value in content.items() if value % 4 == index} for index in range(4)]
+                split = [{key: n for key, n in content.items() if n % 4 == index} for index in range(4)]
             else:
                 manifest = keeper.manifest(number - 1)
-                split = await load_split(store, manifest, "count", declared, n_tasks, LoopClock())
+                split = [{} for _ in range(n_tasks)]
+                for part in manifest.tasks:
+                    loaded = await load_task(store, part, LoopClock())
+                    KeySplitter(declared, n_tasks).split(loaded[0].items(), split)
             for index, task in enumerate(tasks):
                 state = State(split[index])
                 parts[task] = dict(state)
@@ -179,7 +182,6 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
             await keeper.commit(Manifest(number, "words", plan, tuple(made)))
             assert sum(map(len, parts.values())) == len(content)
             assert {key: value for part in parts.values() for key, value in part.items()} == content
-        assert (await load_split(store, keeper.manifest(4), "new", declared, 2, LoopClock())) == [{}, {}]
     finally:
         await store.close()
 
@@ -187,20 +189,3 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
 def test_a_manifest_of_any_size_fits() -> None:
     many = Manifest(1, "words", (ComponentPlan("count", tuple(range(1000)), 1024),), savepoint=True)
     assert len(pack_manifest(many)) < MAX_BLOB_BYTES
-
-
-def test_a_key_in_the_state_of_two_tasks_is_named_with_component_and_task() -> None:
-    async def main() -> None:
-        store = Memory()
-        keeper = await opened(store)
-        made: list[TaskBlobs] = []
-        for task in TASKS:
-            saved = await save_task(
-                keeper, task, 1, [Capture(State({"a": task}), "count", task, full=True)], LoopClock()
-            )
-            made.append(TaskBlobs(task, saved.blobs, saved.sizes))
-        manifest = Manifest(1, "words", (ComponentPlan("count", TASKS, 256, ("word",), 1),), tuple(made))
-        with pytest.raises(StateError, match="component 'count', task 3: the key 'a' is in the state of two tasks"):
-            await load_split(store, manifest, "count", KeyedState("word"), 3, LoopClock())
-
-    virtually(main())

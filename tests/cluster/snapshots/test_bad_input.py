@@ -13,7 +13,7 @@ import pytest
 from aiostorm import BasicBolt, LocalCluster, TopologyBuilder
 from aiostorm.cluster import TopologyFailedError
 from aiostorm.runtime import DirectoryStore, StoreError
-from aiostorm.state import KeyedState, RepeatedOutputError, StateError, ValueState
+from aiostorm.state import ForeignError, KeyedState, RepeatedOutputError, StateError, ValueState
 
 from .parts import (
     CountByKey,
@@ -122,7 +122,7 @@ async def test_a_snapshot_of_another_version_of_the_state_is_refused(tmp_path: P
         return builder.create_topology()
 
     await finish(topology(CountByKey()), tmp_path)
-    with pytest.raises(TopologyFailedError, match="the snapshot has version 1 of its state, and 2 is declared"):
+    with pytest.raises(ForeignError, match="the snapshot has version 1 of its state, and 2 is declared"):
         await finish(topology(CountsOtherwise()), tmp_path)
 
 

@@ -120,21 +120,21 @@ BOLTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def job(database: Database, kind: str) -> Topology:
+def job(database: Database, kind: str, tasks: int = 2) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("events", Events(COUNT), 2 if "counts" not in kind else 1)
     builder.set_bolt("pass", Pass(), 2 if "counts" not in kind else 1).fields_grouping("events", "key")
-    builder.set_bolt("windows", BOLTS[kind](), 2).fields_grouping("pass", "key")
+    builder.set_bolt("windows", BOLTS[kind](), tasks).fields_grouping("pass", "key")
     builder.set_bolt("store", Store(database)).shuffle_grouping("windows")
     return builder.create_topology()
 
 
-def joined(database: Database) -> Topology:
+def joined(database: Database, tasks: int = 2) -> Topology:
     builder = TopologyBuilder()
     for name in ("left", "right"):
         builder.set_spout(name, Events(COUNT // 2))
     join = JoinBolt("left", "n", Tumbling(100), timestamp="at", lag_ms=50).join("right", "n").select("left:n, right:at")
-    bolt = builder.set_bolt("join", join, 2)
+    bolt = builder.set_bolt("join", join, tasks)
     bolt.fields_grouping("left", "n").fields_grouping("right", "n")
     builder.set_bolt("store", Store(database)).shuffle_grouping("join")
     return builder.create_topology()
