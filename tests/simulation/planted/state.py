@@ -15,6 +15,7 @@ from aiostorm.tasks.snapshots.bolt_snapshots import BoltSnapshots
 from aiostorm.tasks.snapshots.task_saver import TaskSaver
 from aiostorm.tasks.snapshots.touching import KeyToucher
 from aiostorm.topology import Segment
+from aiostorm.windows import WindowDivider
 
 from ..state.world import StateResult, run
 from .planting import SEEDS, Plant, first_that_finds, replaced
@@ -137,6 +138,17 @@ def an_aborted_snapshot_takes_its_rows_along() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def windows_are_not_divided() -> Iterator[None]:
+    """With another number of tasks, open windows are lost."""
+
+    def take(self: WindowDivider, task: int) -> dict[str, Any]:
+        return {}
+
+    with replaced(WindowDivider, "take", take):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
@@ -148,6 +160,7 @@ PLANTED: dict[str, Plant] = {
         keys_are_touched_after_their_rows,
         garbage_is_removed_before_the_manifest_is_written,
         windows_are_not_saved,
+        windows_are_not_divided,
         an_aborted_snapshot_takes_its_rows_along,
     )
 }

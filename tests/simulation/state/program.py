@@ -16,6 +16,9 @@ PARENT = "parent"
 TARGET = f"{__name__}:current"
 PLACE = "memory://state"
 
+SCALED = 0.5
+"""So many of the starts are with other numbers of tasks."""
+
 _topologies: list[Topology] = []
 
 
@@ -44,6 +47,9 @@ class Program:
         self.process: Process
 
     async def main(self, process: Process) -> None:
+        chance = process.world.chance.stream(f"tasks of start {process.incarnation}")
+        if process.incarnation > 1 and chance.random() < SCALED:
+            _topologies[-1] = self.shape.rescaled(chance)
         backend = WorldBackend(process) if self.workers else None
         async with LocalCluster(
             workers=self.workers,
@@ -51,7 +57,7 @@ class Program:
             rng=process.rng,
             open_store=lambda place: shared_store(process, place),
         ) as cluster:
-            running = await cluster.submit("exact", TARGET if self.workers else self.shape.topology)
+            running = await cluster.submit("exact", TARGET if self.workers else current())
             await running.wait_finished()
             results = await running.results()
         if process.alive:

@@ -7,7 +7,8 @@ logs ─► spouts ─► pass, count, total … (each with one or two inputs) �
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiostorm import Config, Topology, TopologyBuilder
@@ -23,13 +24,51 @@ LOG_ROWS = (15, 40, 80)
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """A component of a topology. `inputs`: grouping, its arguments, and the stream."""
+
+    name: str
+    kind: str
+    made: Any
+    tasks: int
+    inputs: list[tuple[str, tuple[str, ...], str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """What was drawn."""
+    """What was drawn. `parts`: of which the topology is built."""
 
     topology: Topology
+    parts: list[Drawn]
     config: Config
     fold: Fold
     outside: Outside
+
+    def rescaled(self, rng: random.Random) -> Topology:
+        """The same with other numbers of tasks, where what is saved can be divided among them."""
+        most = 4 if rng.random() < 0.5 else 3
+        scaled = [
+            replace(part, tasks=rng.randint(1, most)) if part.kind in SCALE else part  # (the rest is as it was)
+            for part in self.parts
+        ]
+        return build(scaled, self.config)
+
+
+SCALE = ("pass", "count", "window")
+"""The kinds of nodes that may have another number of tasks after a restart."""
+
+
+def build(parts: Sequence[Drawn], config: Config) -> Topology:
+    """The topology of these parts."""
+    builder = TopologyBuilder()
+    for part in parts:
+        if part.kind == "spout":
+            builder.set_spout(part.name, part.made, part.tasks)
+            continue
+        declarer = builder.set_bolt(part.name, part.made, part.tasks)
+        for grouping, arguments, stream in part.inputs:
+            getattr(declarer, f"{grouping}_grouping")(*arguments, stream=stream)
+    return builder.create_topology(config=config)
 
 
 class Drawing:
@@ -40,7 +79,7 @@ class Drawing:
         self.rng: random.Random = world.chance.stream("shape")
         self.load_s = load_s
         self.span_ms = self.rng.choice((50, 1000, 20_000))
-        self.builder = TopologyBuilder()
+        self.parts: list[Drawn] = []
         self.nodes: list[Node] = []
         self.logs: dict[tuple[str, int], list[SourceRow]] = {}
         self.durable = durable
@@ -65,9 +104,9 @@ class Drawing:
         fold = Fold(self.nodes, self.logs)
         self.outside = Outside(self.world, Database(self.world, fold, self.durable), self.logs)
         for node in self.nodes:
-            self.build(node, tasks)
+            self.draw(node, tasks)
         config = self.config(workers, place)
-        return Shape(self.builder.create_topology(config=config), config, fold, self.outside)
+        return Shape(build(self.parts, config), self.parts, config, fold, self.outside)
 
     def log(self, count: int) -> list[SourceRow]:
         """Rows of one spout task, in the order of their time; offered one by one, or some at once."""
@@ -132,12 +171,12 @@ class Drawing:
 
     # -- the topology --------------------------------------------------------------------------------------------------
 
-    def build(self, node: Node, tasks: dict[str, int]) -> None:
-        """Add a node to the topology."""
+    def draw(self, node: Node, tasks: dict[str, int]) -> None:
+        """Add a node to the parts of the topology."""
         rng, outside = self.rng, self.outside
         if node.kind == "spout":
             spout = rng.choice(SPOUTS)(outside, node.name, rng.choice((1, 3, 20)))
-            self.builder.set_spout(node.name, spout, tasks[node.name])
+            self.parts.append(Drawn(node.name, node.kind, spout, tasks[node.name], []))
             return
         if node.kind == "sink":
             made: Any = rng.choice(STORES)(outside)
@@ -145,9 +184,9 @@ class Drawing:
             made = self.windowed(node)
         else:
             made = BOLTS[node.kind][node.style](outside, node)
-        declarer = self.builder.set_bolt(node.name, made, rng.choice((1, 2, 3)))
+        self.parts.append(Drawn(node.name, node.kind, made, rng.choice((1, 2, 3)), []))
         for name in node.inputs:
-            self.subscribe(declarer, node, name)
+            self.parts[-1].inputs.extend(self.inputs(node, name))
 
     def windowed(self, node: Node) -> Any:
         """A bolt with windows."""
@@ -159,21 +198,16 @@ class Drawing:
             return WindowedBolt(node.windows, Sum("n"), outputs=RESULTS, **named)
         return (Own if node.style == "own" else Kept)(node.windows, **named)
 
-    def subscribe(self, declarer: Any, node: Node, name: str) -> None:
-        """To an input: by key where there is state, or anyhow."""
+    def inputs(self, node: Node, name: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
+        """How it reads an input: by key where there is state, or anyhow."""
         of = next(other for other in self.nodes if other.name == name)
         if node.kind in ("count", "window"):
-            declarer.fields_grouping(name, *node.key_fields)
+            yield "fields", (name, *node.key_fields), "default"
         else:
-            kind = self.rng.choice(("shuffle", "fields", "local", "global"))
-            if kind == "fields":
-                declarer.fields_grouping(name, "key")
-            elif kind == "global":
-                declarer.global_grouping(name)
-            else:
-                (declarer.shuffle_grouping if kind == "shuffle" else declarer.local_or_shuffle_grouping)(name)
+            kind = self.rng.choice(("shuffle", "fields", "local_or_shuffle", "global"))
+            yield kind, (name, "key") if kind == "fields" else (name,), "default"
         if of.kind == "window" and not isinstance(of.windows, Counts):
-            declarer.global_grouping(name, stream="late")
+            yield "global", (name,), "late"
 
     def config(self, workers: int, place: str) -> Config:
         """Short intervals, small mailboxes."""
