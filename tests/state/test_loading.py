@@ -84,8 +84,8 @@ def test_going_back_is_reported(written: tuple[dict[str, bytes], Models], caplog
     assert number == 1
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    text = "words: snapshot 2 is damaged (t3-2-d-0: the blob is missing): going back to snapshot 1"
-    assert record.getMessage() == text
+    why = "words: snapshot 2 is damaged (t3-2-d-0: the blob is missing)"
+    assert record.getMessage() == f"{why}: going back to snapshot 1. Sinks repeat the rows after it"
 
 
 def test_blobs_of_two_snapshots_are_never_mixed(written: tuple[dict[str, bytes], Models]) -> None:
