@@ -164,8 +164,10 @@ def of_chance(rng: random.Random, held: Notes) -> Any:
 
 
 def counts(running: RunningTopology) -> Any:
+    """All but times: being idle takes time, too."""
+    times = dict.fromkeys(("execute_s", "complete_s", "busy_s", "blocked_s", "idle_s", "throttled_s"), 0)
     return {
-        component: [replace(task, execute_s=0, complete_s=0) for task in metrics.tasks]
+        component: [replace(task, **times) for task in metrics.tasks]
         for component, metrics in running.metrics().items()
     }
 
