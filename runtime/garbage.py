@@ -7,6 +7,10 @@ a list of 250,000 values is made ─► the next collection of young objects fol
 from __future__ import annotations
 
 import gc
+from typing import Final
+
+FEW: Final = 2_000
+"""Python 3.12 freezes its own immortal objects, some hundreds; a server freezes all that it has loaded, many thousands."""
 
 
 def age_objects() -> None:
@@ -15,6 +19,6 @@ def age_objects() -> None:
     Garbage among them that is part of a cycle is found by the next full collection. Does nothing if the process has
     frozen objects (`gc.freeze`, as servers do before they fork): they would not be frozen any more.
     """
-    if not gc.get_freeze_count():
+    if gc.get_freeze_count() < FEW:
         gc.freeze()
         gc.unfreeze()  # into the oldest generation

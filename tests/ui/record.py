@@ -16,10 +16,11 @@ from typing import Any, Final
 from aiostorm import Config, RunningTopology, Topology, TopologyBuilder, bolt, spout
 from aiostorm.cli.demo import topology as demo
 
-from ..house.source import ROOT
 from .parts import Served, served
 
 FEEDS: Final = Path(__file__).with_name("feeds")
+
+ROOT: Final = Path(__file__).resolve().parents[2]
 
 DOCUMENTS: Final = ("graph", "pressure", "errors", "workers", "snapshots", "config")
 

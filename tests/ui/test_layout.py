@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+import aiostorm
 from aiostorm.ui.layout import BEND, Layout, layered
-
-from ..house.source import ROOT
 
 
 @st.composite
@@ -82,7 +82,7 @@ def test_does_not_depend_on_hash_seeds():
     given_out = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(aiostorm.__file__).parents[1])},
             capture_output=True,
             text=True,
             check=True,

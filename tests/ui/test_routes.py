@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+import aiostorm
 from aiostorm import Config, LocalCluster, State, TopologyBuilder, spout
 from aiostorm.transport import ExposedError, NetworkError, Secret
 from aiostorm.ui import Dashboard, subapp
@@ -407,7 +408,7 @@ async def test_hostile_names_are_data(name):
 
 
 def test_the_page_makes_no_markup_of_texts():
-    folder = Path(__file__).resolve().parents[2] / "ui/static"
+    folder = Path(aiostorm.__file__).parent / "ui/static"
     words = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "new Function", "http:", "https:")
     for file in folder.iterdir():
         text = file.read_text().replace("http://www.w3.org/2000/svg", "")

@@ -16,7 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-VENDOR = Path(__file__).resolve().parents[2] / "ui" / "vendor"
+import aiostorm
+
+VENDOR = Path(aiostorm.__file__).parent / "ui" / "vendor"
 AXE = {
     "name": "axe-core",
     "version": "4.14.1",
