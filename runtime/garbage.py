@@ -10,7 +10,7 @@ import gc
 from typing import Final
 
 FEW: Final = 2_000
-"""Python 3.12 freezes its own immortal objects, some hundreds; a server freezes all that it has loaded, many thousands."""
+"""Python 3.12 freezes its own immortal objects, some hundreds. A server freezes all that it has loaded: thousands."""
 
 
 def age_objects() -> None:
