@@ -172,10 +172,13 @@ class LocalRuntime:
         for task in self.task_set.tasks:
             broken()
             asked = self._ask_result(task)
-            while not asked.done():  # never, if its task has ended meanwhile
-                await self._changes.wait(asked)
-                broken()
-            value = await asked
+            try:
+                while not asked.done():  # never, if its task has ended meanwhile
+                    await self._changes.wait(asked)
+                    broken()
+                value = await asked
+            finally:
+                asked.cancel()  # what comes later is not wanted any more
             if value is not None:
                 found.setdefault(task.task.component, []).append(value)
         return found
