@@ -101,11 +101,12 @@ class TaskActor(Actor, ABC):
             declared=spec.time.emits_watermarks,
         )
         self.emitter.following = env.following(task, streams.values(), self.watermarks)
-        self.user = UserCode(env, task, spec, config, self.emitter, self.counters, self.report)
+        self.user = UserCode(env, task, spec, config, self.emitter, self.report)
 
     async def started(self) -> None:
         """Make and open a component. With exactly once, an error takes all tasks back, unless that would not help."""
         if self.user.component is not None:
+            self.counters.restarts += 1
             self.go_back("it was restarted: its instance is lost")
         try:
             await self.open_component(first=self.user.component is None)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from ..metrics import OwnMetrics, ProgressMetrics, TaskCounters
+from ..metrics import OwnMetrics, ProgressMetrics
 from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
 from .exits import UserExitError
@@ -40,7 +40,6 @@ class UserCode:
     """
 
     __slots__ = (
-        "_counters",
         "_emitter",
         "_env",
         "_progress_failed",
@@ -62,7 +61,6 @@ class UserCode:
         spec: ComponentSpec,
         config: Config,
         emitter: Emitter,
-        counters: TaskCounters,
         report: Report,
     ) -> None:
         self.component: Component | None = None
@@ -76,13 +74,10 @@ class UserCode:
         self._task = task
         self._spec = spec
         self._emitter = emitter
-        self._counters = counters
         self._report = report
 
     async def make(self) -> Component:
         """A fresh component with its hooks; not yet opened."""
-        if self.component is not None:
-            self._counters.restarts += 1
         self.component = component = self._spec.create()
         if component.blocking and self.thread is None:
             name = f"aiostorm-{self._task.component}[{self._task.task_id}]"

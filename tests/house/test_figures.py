@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from .figures import depth, glossary_words, import_graph, longest_chain, main, measure, ours
+from .figures import attribute_counts, depth, glossary_words, import_graph, longest_chain, main, measure, ours
 from .source import read
 
 
@@ -78,6 +78,17 @@ def test_the_glossary_has_at_most_60_words() -> None:
         "worker",
     }
     assert not common & {word.lower() for word in words}, "these are the field's words: the page links to them"
+
+
+def test_no_class_assigns_more_than_12_attributes() -> None:
+    wide = [
+        f"{name}: {found.name}"
+        for name, text in ours().items()
+        for found in ast.walk(ast.parse(text))
+        if isinstance(found, ast.ClassDef)
+        if max(attribute_counts(ast.Module([found], [])), default=0) > 12
+    ]
+    assert not wide, "too much to keep in mind: let the class have parts (composition)"
 
 
 def test_the_import_depth_is_at_most_25() -> None:
