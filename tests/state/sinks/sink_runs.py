@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from aiostorm import Config, Fields
@@ -35,6 +35,23 @@ class Kill:
         if kill:
             raise Killed
         return result
+
+
+class KilledCursor:
+    """A cursor of a database whose statements are steps."""
+
+    def __init__(self, cursor: Any, kill: Kill) -> None:
+        self._cursor, self._kill = cursor, kill
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        return self._kill.step(lambda: self._cursor.execute(statement, values))
+
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        for values in rows:
+            self.execute(statement, values)
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
 
 
 def row(*values: Any, fields: tuple[str, ...] = ("key", "n")) -> Tuple:

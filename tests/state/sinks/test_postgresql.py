@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from aiostorm.state import SinkError, UpsertSink, WriteAheadSink
 
-from .sink_runs import ROWS, Kill, all_kills, context, row, run, sent
+from .sink_runs import ROWS, Kill, KilledCursor, all_kills, context, row, run, sent
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: uv sync --group dev")
 
@@ -70,21 +70,6 @@ def connect(folder: str, **options: Any) -> Any:
 def content(folder: str, query: str = "SELECT key, n FROM counts ORDER BY n") -> list[tuple[Any, ...]]:
     with connect(folder) as connection:
         return connection.execute(query).fetchall()  # type: ignore[no-any-return]
-
-
-class KilledCursor:
-    def __init__(self, cursor: Any, kill: Kill) -> None:
-        self._cursor, self._kill = cursor, kill
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        return self._kill.step(lambda: self._cursor.execute(statement, values))
-
-    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        for values in rows:
-            self.execute(statement, values)
-
-    def fetchone(self) -> Any:
-        return self._cursor.fetchone()
 
 
 class KilledConnection:

@@ -14,24 +14,9 @@ import pytest
 from aiostorm.state import Sink, SinkError, WriteAheadSink
 from aiostorm.state.sinks import write_ahead
 
-from .sink_runs import ROWS, Kill, Killed, all_kills, context, row, run, sent
+from .sink_runs import ROWS, Kill, Killed, KilledCursor, all_kills, context, row, run, sent
 
 INSERT = "INSERT INTO counts (key, n) VALUES (?, ?)"
-
-
-class KilledCursor:
-    def __init__(self, cursor: Any, kill: Kill) -> None:
-        self._cursor, self._kill = cursor, kill
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        return self._kill.step(lambda: self._cursor.execute(statement, values))
-
-    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        for values in rows:
-            self.execute(statement, values)
-
-    def fetchone(self) -> Any:
-        return self._cursor.fetchone()
 
 
 class KilledConnection:
