@@ -28,7 +28,7 @@ class PageCommand(click.Command):
         for i, one in rest:
             if one != "--ui" or i > end:
                 given.append(one)
-            elif i + 1 < end and _is_address(args[i + 1]):
+            elif i + 1 < end and _ends_with_port(args[i + 1]):
                 given.append(f"--ui={next(rest)[1]}")
             else:
                 given.append(f"--ui={DEFAULT}")
@@ -112,6 +112,12 @@ def _address(context: click.Context, parameter: click.Parameter, value: str) -> 
     if value and not _is_address(value):
         raise click.BadParameter(f"{value!r} is not HOST:PORT or a port", context, parameter)
     return f"127.0.0.1:{value}" if value.isdecimal() else value
+
+
+def _ends_with_port(text: str) -> bool:
+    """Is it meant as an address? A wrong one is refused, and not taken for an argument of the topology."""
+    port = text.rpartition(":")[2]
+    return port.isascii() and port.isdecimal() and not text.startswith("unix:")
 
 
 def _is_address(text: str) -> bool:

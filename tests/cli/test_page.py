@@ -59,9 +59,11 @@ def test_what_follows_two_dashes_is_not_an_option():
     assert given("pkg:topology", "--", "--ui", "5") == ("pkg:topology", ("--ui", "5"), "")
 
 
-@pytest.mark.parametrize("address", ["--ui=somewhere", "--ui=unix:/x", "--ui=1:2:3"])
+@pytest.mark.parametrize(
+    "address", ["--ui=somewhere", "--ui=unix:/x", "--ui=1:2:3", "--ui 127.0.0.1:99999", "--ui 99999", "--ui 1:2:3"]
+)
 def test_what_is_no_address_is_refused(address):
-    assert "is not HOST:PORT or a port" in given(address, "pkg:topology")
+    assert "is not HOST:PORT or a port" in given(*address.split(), "pkg:topology")
 
 
 def test_without_ui_the_other_options_are_refused():
