@@ -114,6 +114,9 @@ from .window_keys import WindowDivision, WindowKey, window_division
 
 if TYPE_CHECKING:
     from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
+    from .layout import Layout, layered
+    from .svg import Arrow, Box, draw_graph
+    from .text import markup, printable, shortened
 
 __all__ = [
     "ACKER_COMPONENT",
@@ -130,12 +133,14 @@ __all__ = [
     "AckValueSpout",
     "AllGrouping",
     "Anchor",
+    "Arrow",
     "BasicBolt",
     "BasicCollector",
     "BatchCollector",
     "Bolt",
     "BoltCollector",
     "BoltDeclarer",
+    "Box",
     "Column",
     "ColumnChoices",
     "ColumnRows",
@@ -166,6 +171,7 @@ __all__ = [
     "KeyRanges",
     "KeyedGrouping",
     "LaterRows",
+    "Layout",
     "Lineage",
     "LocalFirstGrouping",
     "LocalOrShuffleGrouping",
@@ -228,22 +234,27 @@ __all__ = [
     "component_config",
     "deal_columns",
     "direct",
+    "draw_graph",
     "given_resource",
     "greatest_of",
     "has_batches",
     "has_identity",
     "is_batch",
+    "layered",
     "lost_at_restart",
     "make_plan",
+    "markup",
     "metadata_of",
     "nearest",
     "never",
     "part_of",
     "pieces_of",
+    "printable",
     "read_outputs",
     "retention_problems",
     "share_each",
     "share_out",
+    "shortened",
     "split_columns",
     "spout",
     "stable_hash",
@@ -253,8 +264,17 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "builder": "BoltDeclarer SpoutDeclarer TopologyBuilder",
+    "layout": "Layout layered",
+    "svg": "Arrow Box draw_graph",
+    "text": "markup printable shortened",
+}
+
+
 def __getattr__(name: str) -> object:
-    """The builder, imported when it is first used: only programs that declare a topology need it and its checks."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(".builder", __name__), name)
+    """What is imported when it is first used: the builder and its checks, and what draws."""
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ Storm: StormTopology, ComponentCommon, StreamInfo.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -126,6 +126,9 @@ class Topology:
 
     def describe(self) -> str:
         """The graph as text, a line for each resource, each component and each subscription."""
+        from .pictures import grouping_text
+        from .text import printable
+
         lines = [f"topology {self.name}" if self.name else "topology"]
         lines += [f"  resource {name}" for name in self.resources]
         for spec in self.components.values():
@@ -136,26 +139,39 @@ class Topology:
             )
             tasks = "1 task" if spec.parallelism == 1 else f"{spec.parallelism} tasks"
             lines.append(f"  {spec.kind} {spec.id}: {tasks}{', emits ' + streams if streams else ''}")
-            lines += [f"    <- {s.source}, {_grouping_text(s)}" for s in spec.inputs]
-        return "\n".join(lines)
+            lines += [f"    <- {s.source}, {grouping_text(s)}" for s in spec.inputs]
+        return "\n".join(map(printable, lines))
 
     def to_mermaid(self) -> str:
         """The graph as a Mermaid flowchart."""
-        ids = {component: f"c{i}" for i, component in enumerate(self.components)}
-        lines = ["flowchart LR"]
-        for spec in self.components.values():
-            label = f"{spec.id} ×{spec.parallelism}" if spec.parallelism > 1 else spec.id
-            left, right = ("([", "])") if spec.kind == "spout" else ("[", "]")
-            lines.append(f'  {ids[spec.id]}{left}"{label}"{right}')
-        for spec in self.components.values():
-            for s in spec.inputs:
-                text = _grouping_text(s)
-                if s.source.stream != DEFAULT_STREAM:
-                    text = f"{s.source.stream}: {text}"
-                lines.append(f'  {ids[s.source.component]} -- "{text}" --> {ids[spec.id]}')
-        return "\n".join(lines)
+        from .pictures import mermaid
 
+        return mermaid(self)
 
-def _grouping_text(subscription: Subscription) -> str:
-    fields = f" ({', '.join(subscription.fields)})" if subscription.fields else ""
-    return subscription.kind.replace("_", " ") + fields
+    def to_dot(self) -> str:
+        """The graph in the language of Graphviz."""
+        from .pictures import dot
+
+        return dot(self)
+
+    def to_json(self) -> str:
+        """The graph as a JSON document: components, their streams, and what they read."""
+        from .pictures import json_text
+
+        return json_text(self)
+
+    def to_svg(self) -> str:
+        """The graph as a picture. It needs no other program."""
+        from .pictures import picture
+
+        return picture(self)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """What a notebook shows: the picture, or the text where pictures cannot be shown."""
+        from .pictures import MERMAID_TYPE
+
+        make = {"text/plain": self.describe, "image/svg+xml": self.to_svg, MERMAID_TYPE: self.to_mermaid}
+        wanted = set(make if include is None else include) - set(exclude or ())
+        return {kind: text() for kind, text in make.items() if kind in wanted}

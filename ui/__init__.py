@@ -3,7 +3,7 @@
     RunningTopology ─► reading ─► model ─┬─ feed (1 Hz while there is a listener) ─► stream ─┐
                                          └─ routes (REST) ──────────── guard ─ app ──────────┴─► static: the page
 
-Pure: layout (the drawing), cause (why a spout waits), history (the past), error_groups, settings, guard, openapi, text.
+Pure: cause (why a spout waits), history (the past), error_groups, settings, guard, openapi, text.
 `aiohttp` is imported with the first name.
 """
 

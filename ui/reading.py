@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..backpressure import THROTTLED
 from ..metrics import HISTOGRAMS, METRICS
+from ..topology import layered
 from .cause import causes
-from .layout import layered
 from .model import (
     ComponentDetail,
     ComponentTick,

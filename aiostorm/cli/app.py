@@ -67,7 +67,7 @@ def cli() -> None:
     Run your own topology, with another setting:
       aiostorm run mypackage.jobs:topology -c topology.max.spout.pending=500
     Draw it, and show its settings:
-      aiostorm graph mypackage.jobs:topology --format mermaid
+      aiostorm graph mypackage.jobs:topology --format svg > graph.svg
       aiostorm config show mypackage.jobs:topology
     """
 

@@ -8,14 +8,17 @@ from .errors import errors
 from .importing import import_target
 from .options import TARGET_HELP, debug_option
 
+FORMATS = ("text", "mermaid", "dot", "svg", "json")
+
 
 @click.command(help=f"Print the graph of a topology.\n\n    {TARGET_HELP}")
 @click.argument("target")
 @click.argument("args", nargs=-1)
-@click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @debug_option
 def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
     """Print the graph of a topology."""
     with errors(debug=debug):
         _, topology = import_target(target, args)
-        click.echo(topology.to_mermaid() if form == "mermaid" else topology.describe())
+        makers = (topology.describe, topology.to_mermaid, topology.to_dot, topology.to_svg, topology.to_json)
+        click.echo(dict(zip(FORMATS, makers, strict=True))[form]())

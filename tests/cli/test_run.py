@@ -373,6 +373,8 @@ def test_graph(aiostorm: Command):
     mermaid = aiostorm("graph", JOBS, "--format", "mermaid").out
     assert mermaid.startswith("flowchart LR\n")
     assert "double ×2" in mermaid
+    for form, begin in (("dot", 'digraph "sums" {'), ("svg", "<svg "), ("json", "{")):
+        assert aiostorm("graph", JOBS, "--format", form).out.startswith(begin)
 
 
 def test_version_and_help(aiostorm: Command):

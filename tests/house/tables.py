@@ -89,7 +89,6 @@ MACHINES: Final = (
     "ui/error_groups.py",
     "ui/guard.py",
     "ui/history.py",
-    "ui/layout.py",
     "ui/model.py",
     "ui/openapi.py",
     "ui/reading.py",

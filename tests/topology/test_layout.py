@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiostorm
-from aiostorm.ui.layout import BEND, Layout, layered
+from aiostorm.topology.layout import BEND, Layout, layered
 
 
 @st.composite
@@ -75,7 +75,7 @@ def test_the_same_graph_gives_the_same_picture(graph):
 
 def test_does_not_depend_on_hash_seeds():
     program = (
-        "from aiostorm.ui.layout import layered\n"
+        "from aiostorm.topology.layout import layered\n"
         "nodes = [f'c{i}' for i in range(9)]\n"
         "print(layered(nodes, [(nodes[i], nodes[(i * i + 3) % 9]) for i in range(9)] + [('c0', 'c8')]).ways)\n"
     )

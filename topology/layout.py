@@ -171,7 +171,8 @@ class _Rows:
 
     def _offsets(self, row: list[int]) -> list[float]:
         """The least positions that keep them apart."""
-        found, at = [], 0.0
+        found: list[float] = []
+        at = 0.0
         for i, one in enumerate(row):
             if i:
                 at += 1.0 if one < self.nodes and row[i - 1] < self.nodes else BEND + BEND / 2
