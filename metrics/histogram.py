@@ -123,6 +123,14 @@ class Histogram:
             counts[index] = counts.get(index, 0) + count
         return Histogram(tuple(sorted(counts.items())), self.total + other.total)
 
+    def since(self, earlier: Histogram) -> Histogram:
+        """The values that have come since an earlier copy of the same histogram; a count never becomes negative."""
+        if not earlier.buckets:
+            return self
+        before = dict(earlier.buckets)
+        counts = tuple([(i, count - before.get(i, 0)) for i, count in self.buckets if count > before.get(i, 0)])
+        return Histogram(counts, max(0.0, self.total - earlier.total))
+
 
 EMPTY: Final = Histogram()
 

@@ -107,3 +107,12 @@ def test_nothing() -> None:
 def test_no_quantile(q: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         EMPTY.quantile(q)
+
+
+@given(entries, entries)
+def test_what_has_come_since_a_copy(before: Any, after: Any) -> None:
+    earlier, later = of(before), of([*before, *after])
+    assert later.since(earlier).buckets == of(after).buckets
+    assert later.since(earlier).total == pytest.approx(of(after).total, rel=1e-6, abs=1e-6)
+    assert later.since(EMPTY) == later
+    assert earlier.since(later).buckets == ()
