@@ -86,9 +86,13 @@ class Feed:
         """So many listen."""
         return len(self._listeners)
 
+    def clock_s(self) -> float:
+        """The time now, in seconds since 1970."""
+        return self._clock.now()
+
     def now(self) -> Tick:
         """The topology at this moment. It is not kept."""
-        at_s = self._clock.now()
+        at_s = self.clock_s()
         return self._read(self._history.next_second(at_s), at_s)
 
     @contextmanager

@@ -7,8 +7,13 @@ are since 1970) or `_ms`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from ..metrics import SnapshotMetrics  # noqa: TC001 - pydantic reads the types of the fields
+from ..runtime import ProcessMetrics  # noqa: TC001
+
+SeriesKind = Literal["counter", "gauge", "meter", "histogram"]
 
 Level = Literal["calm", "filling", "blocked"]
 """Of a bolt's mailboxes: below the low mark; above it; a task is blocked (until it is relieved at the low mark)."""
@@ -100,8 +105,20 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """How long `count` tuples took: half of them at most `p50_s`, 99 % at most `p99_s` (with an error of 1/9)."""
+
+    count: int
+    p50_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ComponentTick:
     """A component in one second. `counts`: every declared metric, since the start of the topology.
+
+    `edges`: (stream, target, tuples transferred). `latencies`: of the last seconds (`latency_s` of the tick): `execute`
+    and `process` of a bolt, `complete` of a spout; those without a tuple in that time are left out.
 
     `fill` is that of its fullest mailbox, 0 to 1, as the backpressure samples it: a share of what the mailbox accepts
     now, which is less than its capacity if each tuple takes long. `wait_s`: of a spout that is slowed down.
@@ -122,11 +139,17 @@ class ComponentTick:
     watermark_ms: int | None
     watermark_lag_s: float | None
     progress: str
+    edges: tuple[tuple[str, str, int], ...] = ()
+    latencies: Mapping[str, Latency] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A topology in one second: `second` is the number of the tick, `at_s` its time."""
+    """A topology in one second: `second` is the number of the tick, `at_s` its time.
+
+    `latency_s`: the length of the time of which the latencies are; None: since the start. `processes`: of the workers,
+    by name (`local`: this process). `snapshots`: None without exactly once.
+    """
 
     second: int
     at_s: float
@@ -138,6 +161,9 @@ class Tick:
     marks: Marks
     components: tuple[ComponentTick, ...]
     causes: tuple[Cause, ...]
+    latency_s: float | None = None
+    processes: Mapping[str, ProcessMetrics] = field(default_factory=dict)
+    snapshots: SnapshotMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +181,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task. `worker` is empty in one process."""
+    """A task. `worker` is empty in one process. `latencies`: as of a component, since the start."""
 
     task_id: int
     worker: str
@@ -168,17 +194,38 @@ class TaskRow:
     watermark_ms: int | None
     watermark_lag_s: float | None
     progress: str
+    latencies: Mapping[str, Latency]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSeries:
+    """What a component measures by itself (`context.metrics`), merged over its tasks.
+
+    `value`: of a histogram the number of its values, and `mean`, `p50`, `p99` (in its own unit) are of them; `rate`: of
+    a meter, per second, of the last minute.
+    """
+
+    name: str
+    kind: SeriesKind
+    labels: Mapping[str, str]
+    value: float | None
+    rate: float | None
+    mean: float | None
+    p50: float | None
+    p99: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentDetail:
-    """A component, task by task. `inputs` and `outputs` in words."""
+    """A component at `at_s`, task by task. `inputs` and `outputs` in words. `own`: what it measures by itself."""
 
+    at_s: float
     component: str
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tasks: tuple[TaskRow, ...]
+    own: tuple[OwnSeries, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..cluster import State
 from .feed import Feed
 from .reading import graph_of, targets_of, tick_of
+from .recent import Recent
 
 if TYPE_CHECKING:
     from ..cluster import RunningTopology
@@ -26,10 +27,10 @@ class Watched:
     def __init__(self, running: RunningTopology) -> None:
         self.running = running
         self.graph: Graph = graph_of(running)
-        targets = targets_of(running.topology)
+        targets, recent = targets_of(running.topology), Recent()
         self.feed = Feed(
             tuple(running.topology.components),
-            lambda second, at_s: tick_of(running, second, at_s, targets),
+            lambda second, at_s: tick_of(running, second, at_s, targets, recent),
             lambda: running.state in OVER,
         )
 

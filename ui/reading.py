@@ -5,6 +5,7 @@ RunningTopology ─ metrics, backpressure, errors, workers ─► Tick (each sec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -18,18 +19,21 @@ from .model import (
     Graph,
     GraphEdge,
     GraphNode,
+    Latency,
     Level,
     Marks,
+    OwnSeries,
     TaskRow,
     Tick,
     TopologySummary,
     WorkerRow,
 )
+from .recent import Recent, histograms_of, latency_of
 
 if TYPE_CHECKING:
     from ..backpressure import ComponentPressure
     from ..cluster import RunningTopology
-    from ..metrics import ComponentMetrics, TaskMetrics
+    from ..metrics import ComponentMetrics, Series, TaskMetrics
     from ..topology import Subscription, Topology
 
 SERIES: Final = (
@@ -42,10 +46,12 @@ SERIES: Final = (
     "fill",
     "blocked",
     "wait_s",
-    "execute_s",
-    "complete_s",
+    "busy_s",
+    "blocked_s",
+    "p50_s",
+    "p99_s",
 )
-"""What is kept of each component, each second."""
+"""What is kept of each component, each second. `p50_s`, `p99_s`: of `complete` of a spout, of `process` of a bolt."""
 
 _NUMBERS: Final = tuple(name for name in METRICS if name not in HISTOGRAMS)
 
@@ -96,17 +102,20 @@ def targets_of(topology: Topology) -> dict[str, list[str]]:
     return found
 
 
-def tick_of(running: RunningTopology, second: int, at_s: float, targets: Mapping[str, list[str]]) -> Tick:
-    """The topology now."""
+def tick_of(
+    running: RunningTopology, second: int, at_s: float, targets: Mapping[str, list[str]], recent: Recent
+) -> Tick:
+    """The topology now. `recent`: what its latencies were in the last seconds; it keeps what they are now."""
     metrics, pressure, config = running.metrics(), running.backpressure(), running.config
     marks = Marks(config.backpressure_low_mark, config.backpressure_high_mark)
     waits: dict[str, float] = {}
     for task in pressure.spouts:
         waits[task.component] = max(waits.get(task.component, 0.0), task.wait_s)
+    shown = {name: found for name, found in metrics.items() if name in running.topology.components}
+    latency_s, latencies = recent.latencies(at_s, {name: histograms_of(found) for name, found in shown.items()})
     components = tuple(
-        _component(found, pressure.components.get(name), waits.get(name, 0.0), marks)
-        for name, found in metrics.items()
-        if name in running.topology.components
+        _component(found, pressure.components.get(name), waits.get(name, 0.0), marks, latencies[name])
+        for name, found in shown.items()
     )
     return Tick(
         second=second,
@@ -119,6 +128,9 @@ def tick_of(running: RunningTopology, second: int, at_s: float, targets: Mapping
         marks=marks,
         components=components,
         causes=causes(pressure, targets),
+        latency_s=latency_s,
+        processes=metrics.processes,
+        snapshots=metrics.snapshots,
     )
 
 
@@ -131,13 +143,20 @@ def row_of(tick: Tick, components: tuple[str, ...]) -> list[float]:
         if found is None:
             row += [float("nan")] * len(SERIES)
             continue
-        own = {"fill": found.fill, "blocked": float(found.blocked_tasks), "wait_s": found.wait_s}
+        main = found.latencies.get("complete" if found.kind == "spout" else "process")
+        own = {
+            "fill": found.fill,
+            "blocked": float(found.blocked_tasks),
+            "wait_s": found.wait_s,
+            "p50_s": float("nan") if main is None else main.p50_s,
+            "p99_s": float("nan") if main is None else main.p99_s,
+        }
         row += [own[name] if name in own else float(found.counts[name]) for name in SERIES]
     return row
 
 
-def detail_of(running: RunningTopology, component: str) -> ComponentDetail:
-    """The tasks of a component. KeyError if there is none with that id."""
+def detail_of(running: RunningTopology, component: str, at_s: float) -> ComponentDetail:
+    """The tasks of a component at this time, which is now. KeyError if there is none with that id."""
     spec = running.topology.components[component]
     found = running.metrics()[component]
     pressure = running.backpressure().components.get(component)
@@ -148,7 +167,8 @@ def detail_of(running: RunningTopology, component: str) -> ComponentDetail:
     )
     inputs = tuple(f"{one.source}, {_grouping(one)}" for one in spec.inputs)
     rows = tuple(_task(task, workers.get(task.task_id, ""), task.task_id in blocked) for task in found.tasks)
-    return ComponentDetail(component, spec.kind, inputs, outputs, rows)
+    own = tuple(map(_own, found.own))
+    return ComponentDetail(at_s, component, spec.kind, inputs, outputs, rows, own)
 
 
 def workers_of(running: RunningTopology) -> tuple[WorkerRow, ...]:
@@ -165,7 +185,11 @@ def workers_of(running: RunningTopology) -> tuple[WorkerRow, ...]:
 
 
 def _component(
-    found: ComponentMetrics, pressure: ComponentPressure | None, wait_s: float, marks: Marks
+    found: ComponentMetrics,
+    pressure: ComponentPressure | None,
+    wait_s: float,
+    marks: Marks,
+    latencies: Mapping[str, Latency],
 ) -> ComponentTick:
     blocked = sum(task.blocked for task in pressure.tasks) if pressure is not None else 0
     fill = found.fill_ratio if pressure is None else pressure.fill  # of the limit that holds now, not of the capacity
@@ -185,6 +209,8 @@ def _component(
         watermark_ms=found.watermark_ms,
         watermark_lag_s=found.watermark_lag_s,
         progress="" if found.progress is None else str(found.progress),
+        edges=tuple((stream, target, count) for (stream, target), count in found.edges.items()),
+        latencies=latencies,
     )
 
 
@@ -202,6 +228,22 @@ def _task(task: TaskMetrics, worker: str, blocked: bool) -> TaskRow:
         watermark_ms=None if time is None else time.watermark_ms,
         watermark_lag_s=None if time is None or time.lag_ms is None else time.lag_ms / 1000,
         progress="" if task.progress is None else str(task.progress),
+        latencies={name: latency_of(found) for name, found in histograms_of(task).items() if found.buckets},
+    )
+
+
+def _own(series: Series) -> OwnSeries:
+    """JSON has no numbers that are not finite: such a gauge is not known."""
+    found = series.histogram if series.kind == "histogram" else None
+    return OwnSeries(
+        name=series.name,
+        kind=series.kind,
+        labels=dict(series.labels),
+        value=series.value if math.isfinite(series.value) else None,
+        rate=series.rate if series.kind == "meter" else None,
+        mean=found.mean if found is not None else None,
+        p50=found.quantile(0.5) if found is not None else None,
+        p99=found.quantile(0.99) if found is not None else None,
     )
 
 

@@ -177,7 +177,7 @@ async def component(request: web.Request) -> web.StreamResponse:
     watched, name = watched_of(request), request.match_info["component"]
     if name not in watched.running.topology.components:
         raise RefusedError(404, "this topology has no such component")
-    return document(ComponentDetail, detail_of(watched.running, name))
+    return document(ComponentDetail, detail_of(watched.running, name, watched.feed.clock_s()))
 
 
 async def metrics(request: web.Request) -> web.StreamResponse:

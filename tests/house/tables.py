@@ -92,6 +92,7 @@ MACHINES: Final = (
     "ui/model.py",
     "ui/openapi.py",
     "ui/reading.py",
+    "ui/recent.py",
     "ui/settings.py",
     "ui/text.py",
     "windows/*.py",

@@ -11,7 +11,18 @@ from typing import Any
 
 import aiohttp
 
-from aiostorm import Config, LocalCluster, RunningTopology, TopologyBuilder, bolt, spout
+from aiostorm import (
+    BasicBolt,
+    BasicCollector,
+    Config,
+    LocalCluster,
+    RunningTopology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    bolt,
+    spout,
+)
 from aiostorm.topology import Topology
 from aiostorm.ui import Dashboard
 
@@ -27,11 +38,21 @@ async def numbers() -> AsyncIterator[int]:
         await asyncio.sleep(0.01)
 
 
-@bolt(outputs="n")
-def half(n: int) -> int:
-    if n % 10 == 9:
-        raise ValueError(f"{n} is <img src=x onerror=alert(1)>")
-    return n // 2
+class Half(BasicBolt):
+    outputs = "n"
+
+    def prepare(self, context: TopologyContext) -> None:
+        self.halved = context.metrics.counter("halved")
+        self.results = context.metrics.histogram("results")
+        context.metrics.gauge("state", {"of": "task"}).set(float("nan"))
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        n: int = tup["n"]
+        if n % 10 == 9:
+            raise ValueError(f"{n} is <img src=x onerror=alert(1)>")
+        self.halved.inc()
+        self.results.observe(n // 2)
+        collector.emit([n // 2])
 
 
 @bolt
@@ -42,7 +63,7 @@ def ignore(n: int) -> None:
 def small() -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("numbers", numbers, max_retries=0)
-    builder.set_bolt("half", half, 2).shuffle_grouping("numbers")
+    builder.set_bolt("half", Half, 2).shuffle_grouping("numbers")
     builder.set_bolt("ignore", ignore).fields_grouping("half", "n")
     return builder.create_topology(NAME)
 

@@ -1,6 +1,6 @@
-"""Record feeds for the tests of the page: `python -m tests.ui.record`. Three topologies, each for some seconds.
+"""Record feeds for the tests of the page: `python -m tests.ui.record [NAME…]`. Three topologies, each for seconds.
 
-calm       two spouts that give little
+calm       two spouts that give little, exactly once, and a bolt with metrics of its own
 throttled  the demo: a bolt that is too slow
 failing    a bolt that raises
 """
@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from aiostorm import Config, RunningTopology, Topology, TopologyBuilder, bolt, spout
+from aiostorm import (
+    BasicBolt,
+    BasicCollector,
+    Config,
+    RunningTopology,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    bolt,
+    spout,
+)
 from aiostorm.cli.demo import topology as demo
 
 from .parts import Served, served
@@ -28,7 +41,7 @@ TICKS: Final = 6
 """That the page is sent after the past."""
 
 
-@spout(outputs="reading")
+@spout(outputs="reading", repeatable=True)
 async def readings() -> AsyncIterator[int]:
     number = 0
     while True:
@@ -37,7 +50,7 @@ async def readings() -> AsyncIterator[int]:
         await asyncio.sleep(0.02)
 
 
-@spout(outputs="place")
+@spout(outputs="place", repeatable=True)
 async def places() -> AsyncIterator[int]:
     number = 0
     while True:
@@ -46,9 +59,25 @@ async def places() -> AsyncIterator[int]:
         await asyncio.sleep(0.2)
 
 
-@bolt(outputs="value")
-def parse(reading: int) -> int:
-    return reading
+class Parse(BasicBolt):
+    """It measures what it sees, in every kind of metric."""
+
+    outputs = "value"
+
+    def prepare(self, context: TopologyContext) -> None:
+        metrics = context.metrics
+        self.kinds = [metrics.counter("readings", {"kind": kind}) for kind in ("even", "odd")]
+        self.bytes = metrics.meter("bytes")
+        self.highest = metrics.gauge("highest", combine="max")
+        self.digits = metrics.histogram("digits")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        reading = tup["reading"]
+        self.kinds[reading % 2].inc()
+        self.bytes.mark(8)
+        self.highest.set(reading)
+        self.digits.observe(len(str(reading)))
+        collector.emit([reading])
 
 
 @bolt(outputs="value")
@@ -79,7 +108,7 @@ def calm() -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("readings", readings)
     builder.set_spout("places", places)
-    builder.set_bolt("parse", parse, 2).shuffle_grouping("readings")
+    builder.set_bolt("parse", Parse, 2).shuffle_grouping("readings")
     builder.set_bolt("locate", locate).shuffle_grouping("places")
     builder.set_bolt("merge", merge, 2).fields_grouping("parse", "value").fields_grouping("locate", "value")
     builder.set_bolt("archive", store).shuffle_grouping("readings")
@@ -104,6 +133,8 @@ async def record(name: str, topology: Topology, seconds: float, config: Config |
     FEEDS.mkdir(exist_ok=True)
     text = json.dumps(feed, ensure_ascii=False, separators=(",", ":"))
     text = text.replace(f"{ROOT}/", "")  # in tracebacks
+    if config is not None and config.state_dir:
+        text = text.replace(config.state_dir, "state")
     (FEEDS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -131,10 +162,15 @@ async def _recorded(page: Served, running: RunningTopology, seconds: float) -> d
 
 
 async def main() -> None:
-    """Record all."""
-    await record("calm", calm(), 20)
-    await record("throttled", demo("600"), 45)
-    await record("failing", failing(), 20)
+    """Record all, or those that are named."""
+    wanted = sys.argv[1:] or ["calm", "throttled", "failing"]
+    if "calm" in wanted:
+        with TemporaryDirectory() as folder:
+            await record("calm", calm(), 20, Config(guarantee="exactly-once", state_dir=folder))
+    if "throttled" in wanted:
+        await record("throttled", demo("600"), 45)
+    if "failing" in wanted:
+        await record("failing", failing(), 20)
 
 
 if __name__ == "__main__":

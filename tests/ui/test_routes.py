@@ -162,6 +162,31 @@ async def test_says_what_runs():
         assert (await page.ask("GET", "readyz")).status == 200
 
 
+async def test_says_what_is_measured():
+    async with served_numbers() as (page, running):
+        await until(lambda: running.metrics()["ignore"].acked >= 5)
+        tick = (await page.ask("GET", ONE)).json()
+        assert tick["latency_s"] is None  # the first look: since the start
+        assert set(tick["processes"]) == {"local"}
+        assert tick["snapshots"] is None
+        by_name = {c["component"]: c for c in tick["components"]}
+        [(stream, target, sent)] = by_name["numbers"]["edges"]
+        assert (stream, target, sent > 0) == ("default", "half", True)
+        assert set(by_name["numbers"]["latencies"]) == {"complete"}
+        assert set(by_name["half"]["latencies"]) == {"execute", "process"}
+        process = by_name["half"]["latencies"]["process"]
+        assert 0 < process["p50_s"] <= process["p99_s"]
+        assert {"busy_s", "blocked_s", "idle_s"} <= set(by_name["half"]["counts"])
+        detail = (await page.ask("GET", f"{ONE}/components/half")).json()
+        values = {(each["name"], tuple(each["labels"].items())): each for each in detail["own"]}
+        assert values["halved", ()]["value"] >= 5
+        assert values["halved", ()]["rate"] is None
+        assert 0 <= values["results", ()]["p50"] <= values["results", ()]["p99"]
+        assert values["state", (("of", "task"),)]["value"] is None  # a gauge that is not finite
+        text = (await page.ask("GET", f"{ONE}.txt")).body.decode()
+        assert re.search(r"^half .* (µs|ms|s) ", text, re.MULTILINE)
+
+
 async def test_errors_are_grouped():
     async with served_numbers() as (page, running):
         await until(lambda: len(running.errors()) > 1)

@@ -29,6 +29,9 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
+// "2 ms / 9 ms": half took at most the first, 99 % at most the second.
+export const latency = (found) => (found ? `${duration(found.p50_s)} / ${duration(found.p99_s)}` : NONE);
+
 export function bytes(value) {
   if (!known(value)) return NONE;
   const units = ["B", "KB", "MB", "GB", "TB"];
@@ -54,5 +57,3 @@ export function date(seconds) {
   const at = new Date(seconds * 1000);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(seconds)}`;
 }
-
-export const ofSeconds = (seconds) => `${duration(seconds)} ago`;

@@ -6,14 +6,18 @@ import { get, pathOf, stream } from "./api.js";
 const KEPT = 900;
 const RETRY_MS = [500, 1000, 2000, 5000];
 
-const empty = { graph: null, tick: null, series: null, status: "connecting", error: null };
+const empty = { graph: null, tick: null, before: null, recent: [], series: null, status: "connecting", error: null };
+
+// The ticks of the last three seconds, the oldest first: what is compared with the latest one. Not over a gap.
+const recentOf = (recent, tick) => [...recent.filter((old) => tick.at_s > old.at_s && tick.at_s - old.at_s < 3.5), tick];
 
 function pointOf(series, tick) {
   const found = new Map(tick.components.map((c) => [c.component, c]));
   const values = series.components.map((name) => {
     const c = found.get(name);
     if (!c) return series.names.map(() => null);
-    const own = { fill: c.fill, blocked: c.blocked_tasks, wait_s: c.wait_s };
+    const main = c.latencies[c.kind === "spout" ? "complete" : "process"];
+    const own = { fill: c.fill, blocked: c.blocked_tasks, wait_s: c.wait_s, p50_s: main ? main.p50_s : null, p99_s: main ? main.p99_s : null };
     return series.names.map((key) => (key in own ? own[key] : c.counts[key]));
   });
   return [tick.at_s, values];
@@ -39,11 +43,13 @@ export function useLive(name, paused) {
       } else if (kind === "tick") {
         lastId = id;
         setState((old) => {
-          if (!old.series) return { ...old, tick: data };
+          const recent = recentOf(old.recent, data);
+          const before = recent.length > 1 ? recent[0] : null;
+          if (!old.series) return { ...old, tick: data, before, recent };
           const points = [...old.series.points];
           const last = points.length ? points[points.length - 1][0] : 0;
           if (data.at_s > last) points.push(pointOf(old.series, data));
-          return { ...old, tick: data, series: { ...old.series, points: points.slice(-KEPT) }, status: "live" };
+          return { ...old, tick: data, before, recent, series: { ...old.series, points: points.slice(-KEPT) }, status: "live" };
         });
       } else if (kind === "end") {
         over = true;
@@ -118,6 +124,27 @@ export function rateNow(series, component, key, seconds = 3) {
   const time = series.points[last][0] - series.points[first][0];
   if (c < 0 || k < 0 || time <= 0) return null;
   return Math.max(0, (series.points[last][1][c][k] - series.points[first][1][c][k]) / time);
+}
+
+// (source, stream, target) → tuples a second, over the last seconds.
+export function edgeRates(tick, before) {
+  const found = new Map();
+  if (!before) return found;
+  const old = new Map(before.components.flatMap((c) => c.edges.map(([stream, target, n]) => [`${c.component}\n${stream}\n${target}`, n])));
+  for (const c of tick.components) {
+    for (const [stream, target, n] of c.edges) {
+      const key = `${c.component}\n${stream}\n${target}`;
+      found.set(key, Math.max(0, n - (old.get(key) || 0)) / (tick.at_s - before.at_s));
+    }
+  }
+  return found;
+}
+
+// What tasks did with their time between two looks, or since their start: shares of busy, blocked and idle.
+export function shares(counts, before) {
+  const [busy, blocked, idle] = ["busy_s", "blocked_s", "idle_s"].map((key) => Math.max(0, counts[key] - (before ? before[key] : 0)));
+  const all = busy + blocked + idle;
+  return all > 0 ? { busy: busy / all, blocked: blocked / all } : null;
 }
 
 export function column(series, component, key) {

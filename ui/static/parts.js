@@ -64,6 +64,17 @@ export function Fill({ fill, level, marks }) {
   </span>`;
 }
 
+// What tasks do with their time (see shares): busy from the left, then blocked; the rest is idle.
+export function Busy({ found }) {
+  if (!found) return html`<span class="muted">–</span>`;
+  const [busy, blocked] = [found.busy, found.blocked].map((share) => Math.round(share * 100));
+  return html`<span class="fill" title=${`${busy} % busy, ${blocked} % blocked, ${Math.max(0, 100 - busy - blocked)} % idle`}>
+    <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="bar-back" width="100" height="10" rx="2" /><rect class="busy" width=${busy} height="10" rx="2" />
+      <rect class="held" x=${busy} width=${blocked} height="10" /></svg>
+    <span class="fill-text">${busy} %${blocked > 0 && html` <em class="level-blocked">${blocked} % blocked</em>`}</span></span>`;
+}
+
 export function Stat({ label, value, note, tone }) {
   return html`<div class=${`stat ${tone ? `stat-${tone}` : ""}`}><dt>${label}</dt><dd>${value}</dd>${note && html`<dd class="note">${note}</dd>`}</div>`;
 }

@@ -4,9 +4,9 @@ import { html, useState } from "../vendor/htm-preact.js";
 import { pathOf, send } from "./api.js";
 import { Chart } from "./chart.js";
 import { Dag } from "./dag.js";
-import { count, duration, rate } from "./format.js";
-import { rateNow, rates } from "./live.js";
-import { Card, Confirm, Failure, Fill, Stat, Table } from "./parts.js";
+import { count, duration, latency, rate } from "./format.js";
+import { edgeRates, rateNow, rates, shares } from "./live.js";
+import { Busy, Card, Confirm, Failure, Fill, Stat, Table } from "./parts.js";
 
 const sum = (values) => values.reduce((total, value) => (value === null ? total : (total ?? 0) + value), null);
 
@@ -15,23 +15,25 @@ function Stats({ tick, series }) {
   const total = (key) => spouts.reduce((all, c) => all + c.counts[key], 0);
   const speed = (key) => sum(spouts.map((c) => rateNow(series, c.component, key)));
   const acked = total("acked");
-  const complete = acked ? total("complete_s") / acked : null;
+  const slowest = spouts.map((c) => c.latencies.complete).filter(Boolean).sort((a, b) => b.p99_s - a.p99_s)[0];
   return html`<dl class="stats">
     <${Stat} label="Emitted" value=${rate(speed("emitted"))} note=${`${count(total("emitted"))} in all`} />
     <${Stat} label="Acked" value=${rate(speed("acked"))} note=${`${count(acked)} in all`} />
     <${Stat} label="Pending" value=${count(tick.pending)} note="messages" />
-    <${Stat} label="Complete" value=${duration(complete)} note="mean, emit to ack" />
+    <${Stat} label="Emit to ack (median)" value=${duration(slowest?.p50_s)} note=${slowest ? `99 % within ${duration(slowest.p99_s)}` : "none acked lately"} />
     <${Stat} label="Failed" value=${count(total("failed"))} note=${`${count(total("replayed"))} emitted again`} tone=${total("failed") ? "warn" : ""} />
     <${Stat} label="Errors" value=${count(tick.errors)} note="in user code" tone=${tick.errors ? "bad" : ""} />
   </dl>`;
 }
 
 export function Overview({ name, live, linkTo }) {
-  const { graph, tick, series } = live;
+  const { graph, tick, before, series } = live;
   if (!graph || !tick || !series) return live.error ? null : html`<p class="loading">Loading…</p>`;
   const hrefOf = (component) => linkTo(name, `/c/${encodeURIComponent(component)}`);
   const key = (node) => (node.kind === "spout" ? "emitted" : "executed");
   const speeds = new Map(graph.nodes.map((node) => [node.id, rateNow(series, node.id, key(node))]));
+  const edges = edgeRates(tick, before);
+  const earlier = new Map(before ? before.components.map((c) => [c.component, c.counts]) : []);
   const readers = new Map(graph.nodes.map((node) => [node.id, graph.edges.filter((e) => e.target === node.id)]));
   const order = new Map(graph.nodes.map((node, i) => [node.id, i]));
   const rows = [...tick.components].sort((a, b) => order.get(a.component) - order.get(b.component));
@@ -42,16 +44,17 @@ export function Overview({ name, live, linkTo }) {
     { label: "Tasks", right: true, cell: (c) => count(c.tasks) },
     { label: "Per second", right: true, cell: (c) => rate(speeds.get(c.component)) },
     { label: "Emitted", right: true, cell: (c) => count(c.counts.emitted) },
-    { label: "Executed", right: true, cell: (c) => (c.kind === "bolt" ? count(c.counts.executed) : "") },
     { label: "Acked", right: true, cell: (c) => count(c.counts.acked) },
     { label: "Failed", right: true, cell: (c) => count(c.counts.failed) },
-    { label: "A tuple takes", right: true, cell: (c) => (c.kind === "bolt" ? duration(c.execute_s) : "") },
+    { label: "Execute p50 / p99", right: true, cell: (c) => (c.kind === "bolt" ? latency(c.latencies.execute) : "") },
+    { label: "Whole p50 / p99", right: true, cell: (c) => latency(c.latencies[c.kind === "bolt" ? "process" : "complete"]) },
+    { label: "Busy", cell: (c) => html`<${Busy} found=${shares(c.counts, earlier.get(c.component))} />` },
     { label: "Mailbox", cell: (c) => (c.kind === "bolt" ? html`<${Fill} fill=${c.fill} level=${c.level} marks=${tick.marks} />` : c.wait_s ? html`<em class="level-blocked">waits ${duration(c.wait_s)} a tuple</em>` : "") },
   ];
   const progress = rows.filter((c) => c.progress);
   return html`<${Stats} tick=${tick} series=${series} />
     <${Card} title="Graph" aside=${html`<ul class="legend"><li class="level-calm">calm</li><li class="level-filling">filling</li><li class="level-blocked">blocked</li></ul>`}>
-      <${Dag} graph=${graph} tick=${tick} speeds=${speeds} hrefOf=${hrefOf} describedBy="components-note" />
+      <${Dag} graph=${graph} tick=${tick} speeds=${speeds} edges=${edges} hrefOf=${hrefOf} describedBy="components-note" />
       <p id="components-note" class="hidden">The table of components below has the same numbers.</p>
     <//>
     ${progress.length > 0 && html`<${Card} title="Progress"><ul class="plain">${progress.map((c) => html`<li key=${c.component}><b>${c.component}</b> ${c.progress}</li>`)}</ul><//>`}
@@ -59,7 +62,8 @@ export function Overview({ name, live, linkTo }) {
       <${Chart} title="Tuples a second" at=${series.points.map(([at]) => at)} format=${rate}
         lines=${shown.map((node) => ({ label: node.id, values: rates(series, node.id, key(node)) }))} />
     <//>
-    <${Card} title="Components"><${Table} caption="Components" columns=${columns} rows=${rows} rowKey=${(c) => c.component} /><//>`;
+    <${Card} title="Components"><${Table} caption="Components" columns=${columns} rows=${rows} rowKey=${(c) => c.component} />
+      <p class="muted foot">p50 / p99: half of the tuples took at most the first time, 99 % at most the second, ${tick.latency_s ? `in the last ${duration(Math.round(tick.latency_s))}` : "since the start"}. Whole: from the mailbox to the end of the tuple; for a spout, from emit to ack.</p><//>`;
 }
 
 export function Actions({ name, tick, guarantee }) {
