@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SPAN_S: Final = 30.0
 
 STEP_S: Final = 0.9
-"""Two copies are so far apart at least."""
+"""Two copies are so far apart at least; a shorter time says nothing."""
 
 Histograms = Mapping[str, Histogram]
 
@@ -43,7 +43,7 @@ class Recent:
             copies.clear()  # the clock was set back
         while copies and at_s - copies[0][0] > SPAN_S:
             copies.popleft()
-        began_s, before = copies[0] if copies and at_s > copies[0][0] else (None, {})
+        began_s, before = copies[0] if copies and at_s - copies[0][0] >= STEP_S else (None, {})
         found: dict[str, dict[str, Latency]] = {}
         for component, histograms in now.items():
             earlier = before.get(component, {})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.metrics import BOUNDS, Histogram, bucket_of
-from aiostorm.ui.recent import SPAN_S, Recent
+from aiostorm.ui.recent import SPAN_S, STEP_S, Recent
 
 
 def histogram(*seconds: float) -> Histogram:
@@ -44,6 +44,13 @@ def test_a_component_that_is_new_has_all_its_tuples():
     assert recent.latencies(101.0, {"a": {"execute": histogram(1.0)}})[1]["a"]["execute"].count == 1
 
 
+def test_a_time_that_is_too_short_says_nothing():
+    recent = Recent()
+    recent.latencies(100.0, {"a": {"execute": histogram(1.0)}})
+    span_s, found = recent.latencies(100.1, {"a": {"execute": histogram(1.0)}})
+    assert (span_s, found["a"]["execute"].count) == (None, 1)
+
+
 def test_looks_that_are_too_old_do_not_count():
     recent = Recent()
     recent.latencies(100.0, {"a": {"execute": histogram(1.0)}})
@@ -64,5 +71,5 @@ def test_it_keeps_at_most_a_copy_a_second(steps: list[float]):
     for step in steps:
         at_s += step
         span_s, _ = recent.latencies(at_s, {})
-        assert span_s is None or 0 < span_s <= SPAN_S
-        assert len(recent._copies) <= SPAN_S / 0.9 + 1
+        assert span_s is None or STEP_S <= span_s <= SPAN_S
+        assert len(recent._copies) <= SPAN_S / STEP_S + 1
