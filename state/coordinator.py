@@ -19,7 +19,8 @@
    are ignored.
 6. Snapshots that fail or are late in a row (`max_failures`) cause a rollback. A store that cannot be written does not:
    a rollback would not repair it. Then the next attempt waits twice as long, at most the timeout.
-7. Requested snapshots (such as savepoints) and the final one of a drain wait for no interval. Each takes a snapshot
+7. The first snapshot after a restore begins after a part of the interval: output that was taken back is late.
+8. Requested snapshots (such as savepoints) and the final one of a drain wait for no interval. Each takes a snapshot
    that begins after the request. A rollback keeps requests, but drops the final snapshot: sources repeat rows after it,
    so the topology must be drained again.
 
@@ -150,6 +151,9 @@ class Closed:
 
     number: int
 
+
+FIRST_SHARE: Final = 0.2
+"""Of the interval: when the first snapshot after a restore begins."""
 
 Action = Trigger | WriteManifest | Commit | Abort | Rollback | Answer | Closed
 
@@ -350,7 +354,8 @@ class Coordinator:
             actions.append(Abort(unknown.number, "the store has no manifest of it"))
         self.durable = number
         self._highest = max(self._highest, number or 0)
-        self._due_s = max(self._due_s, now_s + self.settings.interval_s)
+        interval_s = self.settings.interval_s
+        self._due_s = now_s + (interval_s if number is None else interval_s * FIRST_SHARE)
         if number is None:
             self.phase = Phase.IDLE
             return actions + self.on_time(now_s)

@@ -9,10 +9,10 @@ Departs from Flink and JStorm, which write files by key group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..topology import KeyRanges, UnhashableKeyError, stable_hash
+from ..topology import KeyRanges, UnhashableKeyError, stable_hash, value_hashes
 from .errors import ForeignError, StateError
 
 if TYPE_CHECKING:
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class KeySplitter:
     """Divides the keys of a component among its `n_tasks` tasks, which are numbered in the order of their ids."""
 
-    __slots__ = ("_declared", "_ranges")
+    __slots__ = ("_declared", "_owners")
 
     def __init__(self, declared: KeyedState, n_tasks: int) -> None:
+        ranges = KeyRanges.for_tasks(n_tasks)
         self._declared = declared
-        self._ranges = KeyRanges.for_tasks(n_tasks)
+        self._owners = [ranges.task_of(key_range) for key_range in range(ranges.n_ranges)]
 
     def index_of(self, key: Any) -> int:
         """The number of the task to which the rows of this key come. StateError for a key that no row can have."""
@@ -36,19 +37,28 @@ class KeySplitter:
             hashed = stable_hash(self._declared.row_of(key))
         except UnhashableKeyError as error:
             raise StateError(f"no task owns the key {key!r:.200}: {error}") from error
-        return self._ranges.task_of(hashed % self._ranges.n_ranges)
+        return self._owners[hashed % len(self._owners)]
 
-    def split(self, content: Iterable[tuple[Any, Any]], parts: Sequence[dict[Any, Any]]) -> None:
+    def split(self, content: Mapping[Any, Any], parts: Sequence[dict[Any, Any]]) -> None:
         """Add keys with their values to the parts of their tasks. StateError if a key is there already."""
-        index_of = self.index_of
-        for key, value in content:
-            part = parts[index_of(key)]
+        for (key, value), owner in zip(content.items(), self._owners_of(list(content)), strict=True):
+            part = parts[owner]
             if key in part:
                 raise StateError(
                     f"the key {key!r:.200} is in the state of two tasks. Keys that are not in the input of a task are "
                     "other tasks' keys: store them in a bolt grouped by them"
                 )
             part[key] = value
+
+    def _owners_of(self, keys: list[Any]) -> Iterable[int]:
+        """`index_of` each key: hashed together, which takes a third of the time."""
+        if len(self._declared.key_fields) == 1:
+            try:
+                owners, n_ranges = self._owners, len(self._owners)
+                return [owners[hashed % n_ranges] for hashed in value_hashes(keys)]
+            except UnhashableKeyError:
+                pass  # the error names the key
+        return map(self.index_of, keys)
 
 
 def check_restorable(plan: ComponentPlan, declared: StateDeclaration | None, n_tasks: int) -> None:

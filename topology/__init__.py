@@ -40,7 +40,7 @@ from .groupings.shares import Share, share_each, share_out
 from .groupings.shuffle import ShuffleGrouping
 from .groupings.spreading import Rest, Spreading
 from .guarantees import lost_at_restart
-from .keys import stable_hash
+from .keys import stable_hash, value_hashes
 from .names import (
     ACKER_COMPONENT,
     BARRIER_STREAM,
@@ -259,6 +259,7 @@ __all__ = [
     "spout",
     "stable_hash",
     "time_flow",
+    "value_hashes",
     "window_division",
     "with_identity_of",
 ]

@@ -166,8 +166,15 @@ def fold(seed: int, hashes: list[int]) -> int:
 
 
 def value_hashes(values: Sequence[Value]) -> list[int]:
-    """`value_hash` of each value; one loop without calls if all values are text."""
-    if set(map(type, values)) == {str}:
+    """`value_hash` of each value; one loop without calls of ours if all values are text, or all integers."""
+    types = set(map(type, values))
+    if types == {int} and _native:
+        residue, codes = _residue, map(hash, values)
+        return [
+            residue((state := (code if code != -2 or number != -1 else -1) + NUMBER) * state * state)
+            for code, number in zip(codes, values, strict=True)
+        ]
+    if types == {str}:
         try:
             residue, integer, keys = _residue, _integer, _TEXT_KEYS
             return [

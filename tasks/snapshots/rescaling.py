@@ -63,7 +63,7 @@ class Rescaling:
         try:
             if self._splitter is not None:
                 content = iter(sections.get(STATE, {}).items())
-                while rows := list(islice(content, STEP)):
+                while rows := dict(islice(content, STEP)):
                     self._splitter.split(rows, self._states)
                     yield
             if self._windows is not None:

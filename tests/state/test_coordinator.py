@@ -71,6 +71,20 @@ def test_a_snapshot_from_trigger_to_commit() -> None:
     assert made.durable == 1
 
 
+def test_the_first_snapshot_after_a_restore_comes_early() -> None:
+    made = started()
+    number = taken(made, 1.0)
+    made.on_written(number, 1.1)
+    made.on_committed(number, 1, TASKS, 1.1)
+    made.postpone(8.0)
+    assert isinstance(made.on_worker_lost("its process has ended")[-1], Rollback)
+    assert made.on_restored(2, number, 3.0) == [Commit(number, 2, TASKS)]
+    assert made.on_committed(number, 2, TASKS, 3.1) == []
+    assert made.next_s == 3.2
+    assert made.on_time(3.2) == [Trigger(number + 1, 2)]
+    assert made.on_time(4.1) == [], "and those after it in the usual interval"
+
+
 def test_the_interval_is_counted_from_the_trigger_and_the_governor_can_lengthen_it() -> None:
     made = started()
     number = taken(made, 1.0)

@@ -47,20 +47,36 @@ def test_any_rescale_keeps_every_key_once(keys: set[Any], parallelisms: list[int
     for n_tasks in parallelisms:
         made: list[dict[Any, Any]] = [{} for _ in range(n_tasks)]
         for part in parts:
-            KeySplitter(KeyedState("word"), n_tasks).split(part.items(), made)
+            KeySplitter(KeyedState("word"), n_tasks).split(part, made)
         parts = made
     assert sum(map(len, parts)) == len(content)
     assert {key: value for part in parts for key, value in part.items()} == content
+
+
+@given(keys=st.sets(ATOMS, max_size=30), others=st.lists(ATOMS, min_size=1, max_size=3), n_tasks=st.integers(1, 9))
+def test_keys_that_are_split_together_come_to_the_task_of_each(keys: set[Any], others: list[Any], n_tasks: int) -> None:
+    for declared, content in (
+        (KeyedState("word"), dict.fromkeys(keys, 0)),
+        (KeyedState(("user", "day")), {(key, other): 0 for key in keys for other in others}),
+    ):
+        made: list[dict[Any, Any]] = [{} for _ in range(n_tasks)]
+        splitter = KeySplitter(declared, n_tasks)
+        splitter.split(content, made)
+        assert all(splitter.index_of(key) == owner for owner, part in enumerate(made) for key in part)
+        assert sum(map(len, made)) == len(content)
 
 
 def test_wrong_questions_are_errors() -> None:
     splitter = KeySplitter(KeyedState("word"), 2)
     with pytest.raises(StateError, match="no task owns the key"):
         splitter.index_of(object())
+    bad = object()
+    with pytest.raises(StateError, match=f"no task owns the key {bad!r}"):
+        splitter.split({"a": 1, bad: 2}, [{}, {}])
     parts: list[dict[Any, Any]] = [{}, {}]
-    splitter.split([("a", 1), ("b", 2)], parts)
+    splitter.split({"a": 1, "b": 2}, parts)
     with pytest.raises(StateError, match="the key 'a' is in the state of two tasks"):
-        splitter.split([("a", 2)], parts)
+        splitter.split({"a": 2}, parts)
 
 
 def test_only_the_declared_state_is_restored() -> None:

@@ -117,7 +117,7 @@ def test_a_key_without_a_hash_is_refused_remembered_or_not(bad: Any) -> None:
         found.find_one(bad)
 
 
-@given(st.lists(keys) | st.lists(st.text(max_size=70)))
+@given(st.lists(keys) | st.lists(st.text(max_size=70)) | st.lists(st.integers() | st.integers(-3, 3)))
 def test_many_hashes_are_those_of_each(drawn: list[Any]) -> None:
     assert value_hashes(drawn) == [value_hash(value) for value in drawn]
 
