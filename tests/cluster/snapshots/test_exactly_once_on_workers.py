@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -100,6 +100,30 @@ def test_a_worker_that_is_asked_to_end_loses_nothing() -> None:
 
     with_workers(story, workers=3)
     assert written() == expected(4000)
+
+
+@pytest.mark.parametrize("end", [RunningTopology.drain, RunningTopology.kill])
+@pytest.mark.parametrize("seed", [2, 3, 5])
+def test_what_a_worker_loses_in_a_drain_comes_in_the_next_run(
+    caplog: pytest.LogCaptureFixture, end: Callable[[RunningTopology, float], Coroutine[None, None, None]], seed: int
+) -> None:
+    count = 1000
+
+    async def story(world: World, cluster: LocalCluster, backend: SimBackend) -> None:
+        chance = world.chance.stream("what the test does")
+        running = await submit(cluster, count)
+        await asyncio.sleep(0.1 * chance.random())
+        ending = asyncio.create_task(end(running, 600))
+        await asyncio.sleep(0.01 * chance.random() * seed)
+        world.processes["worker-2"].kill("is killed by the test")
+        await ending
+        if not running.state.endswith("KILLED"):
+            await running.kill(0)
+        await all_is_right(await submit(cluster, count), count)
+
+    with_workers(story, workers=3, seed=seed)
+    assert "its spouts have ended: the rows after it come in the next run" in caplog.text
+    assert written() == expected(count)
 
 
 def test_a_folder_is_refused_if_a_worker_is_on_another_machine() -> None:
