@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .counters import ProgressMetrics, TaskMetrics, added
 from .declared import METRICS, Counts
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ComponentMetrics(Counts):
-    """The tasks of one component, and what the declared metrics of all of them come to."""
+    """The tasks of one component, and what the declared metrics of all of them come to: computed when first read.
+
+    (Who watches a topology reads a few of them, often.)
+    """
 
     component: str
     kind: str
@@ -27,8 +30,16 @@ class ComponentMetrics(Counts):
         setting(self, "component", component)
         setting(self, "kind", kind)
         setting(self, "tasks", tasks)
-        for name, metric in METRICS.items():
-            setting(self, name, metric.aggregate([getattr(task, name) for task in tasks]))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # its slot is empty
+            metric = METRICS.get(name)
+            if metric is None:
+                raise AttributeError(f"{type(self).__name__} has no metric {name!r}")
+            value = metric.aggregate([getattr(task, name) for task in self.tasks])
+            object.__setattr__(self, name, value)
+            return value
 
     @property
     def streams(self) -> dict[str, int]:

@@ -19,7 +19,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Final
 
 PARTS: Final = 4
@@ -35,6 +35,9 @@ ZERO_INDEX: Final = LEAST_INDEX - 1
 """The bucket of values below LEAST."""
 
 TIMED_OCTAVES: Final = 32
+
+_INDICES: Final = range(ZERO_INDEX, LEAST_INDEX + TIMED_OCTAVES * PARTS)
+"""The buckets of measured times."""
 
 
 def lower(index: int) -> float:
@@ -78,7 +81,7 @@ class Histogram:
     @classmethod
     def of(cls, counts: Sequence[int], total: float) -> Histogram:
         """A copy of the counts of `new_counts`; `total`: the sum of the values."""
-        return cls(tuple([(ZERO_INDEX + i, count) for i, count in enumerate(counts) if count]), total)
+        return cls(tuple(compress(zip(_INDICES, counts, strict=True), counts)), total) if counts else EMPTY
 
     @property
     def count(self) -> int:
