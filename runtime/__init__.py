@@ -7,6 +7,7 @@ rng.py              random numbers               directory_store.py  a store in 
 loops.py            uvloop or asyncio            files.py            whole files, durable folders
 stall.py            detects a blocked loop       threaded_store.py   a store with blocking operations
 forking.py          ends forked children         garbage.py          the garbage collector and large objects
+loop_turns.py       long work of several tasks
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 process_metrics.py  what a process uses, and how late its event loop is
@@ -22,6 +23,7 @@ from .files import NewFile, make_folders, sync_folder, write_file
 from .forking import add_system, remove_system
 from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
+from .loop_turns import LoopTurns
 from .loops import loop_factory
 from .process_metrics import ProcessMetrics, forget_process, look_at_process
 from .rng import Rng, SystemRng
@@ -57,6 +59,7 @@ __all__ = [
     "Given",
     "LivenessSettings",
     "LoopClock",
+    "LoopTurns",
     "NewFile",
     "Order",
     "ProcessMetrics",

@@ -23,7 +23,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from ..runtime import Clock, Store, StoreError
+from ..runtime import Clock, LoopTurns, Store, StoreError
 from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
 from .chunks import Captured, Chunk, PackedChunk, unpack_chunks
 from .errors import DamagedError, OwnedError, SaveError, StateError
@@ -268,7 +268,7 @@ async def save_task(
     task: int,
     number: int,
     captures: Sequence[Captured],
-    clock: Clock,
+    turns: LoopTurns,
     singles: Mapping[int, PackedChunk] = MappingProxyType({}),
 ) -> SavedTask:
     """Pack the captures of a task, one a section, and write its blobs; other code runs between slices.
@@ -284,6 +284,7 @@ async def save_task(
         raise ValueError(f"task {task}: two states in one section")
     writer = BlobWriter(task, number, full=full)
     refs: list[BlobRef] = []
+    clock = turns.clock
     rows, loop_s, began_s = 0, 0.0, clock.stopwatch()
     packed = chain(singles.values(), *(capture.slices(clock.stopwatch) for capture in captures))
     for chunk in packed:
@@ -293,7 +294,7 @@ async def save_task(
         if blob is not None:
             refs.append(blob.ref)
             await keeper.write(blob)
-        await clock.sleep(0)
+        await turns.next()
         began_s = clock.stopwatch()
     if (blob := writer.finish()) is not None:
         refs.append(blob.ref)

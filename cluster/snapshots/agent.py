@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...runtime import StoreError
+from ...runtime import LoopTurns, StoreError
 from ...state import (
     Done,
     Failed,
@@ -50,6 +50,7 @@ class Agent:
     ) -> None:
         self.incarnation = setup.incarnation
         self.strict = strict
+        self.turns = LoopTurns(system.clock)
         self._before = SavedTasks(setup.number, store, system)
         self._store = store
         self._system = system

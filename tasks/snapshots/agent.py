@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from ...runtime import LoopTurns
     from ...state import Blob, Done, Failed
     from ...topology import TaskSpec
     from .saved import RestoredTask
 
 
 class SnapshotAgent(Protocol):
-    """The snapshots of one process. `incarnation`: of its tasks. `strict`: check that every changed key was marked."""
+    """The snapshots of one process. `incarnation`: of its tasks. `strict`: check that every changed key was marked.
+
+    `turns`: in which its tasks capture and pack large states.
+    """
 
     incarnation: int
     strict: bool
+    turns: LoopTurns
 
     async def restored(self, task: TaskSpec) -> RestoredTask | None:
         """What the tasks of its component had saved; None: begin from the start. StateError, StoreError."""

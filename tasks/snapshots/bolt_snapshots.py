@@ -169,6 +169,7 @@ class BoltSnapshots:
             task.report("pre_commit" if isinstance(component, Commits) else "flush", error)
             task.go_back(error)
             return
+        await self.saver.may_freeze()
         task.emitter.seal()  # what is saved of time is that after all rows before the barrier
         try:
             self.saver.freeze(number, self.own(), None if self._prepared is None else self._prepared[1])

@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from aiostorm.runtime import MAX_BLOB_BYTES, LoopClock, Store, StoreError
+from aiostorm.runtime import MAX_BLOB_BYTES, LoopClock, LoopTurns, Store, StoreError
 from aiostorm.state import (
     BlobChain,
     Capture,
@@ -178,7 +178,7 @@ class World:
             full = not chains[task].blobs or self.chance.random() < 0.2
             capture = Capture(state, "count", task, full=full)
             captures.append(capture)
-            saved = await save_task(keeper, task, number, [capture], LoopClock())
+            saved = await save_task(keeper, task, number, [capture], LoopTurns(LoopClock()))
             made.append(TaskBlobs(task, chains[task].after(saved.blobs, full=full), saved.sizes))
         if aborted:
             for capture in captures:
@@ -206,7 +206,7 @@ def two_snapshots() -> tuple[dict[str, bytes], Models]:
                 states[task].put(f"n{number}", number)
                 full = number == 1 or task == 2
                 saved = await save_task(
-                    keeper, task, number, [Capture(states[task], "count", task, full=full)], LoopClock()
+                    keeper, task, number, [Capture(states[task], "count", task, full=full)], LoopTurns(LoopClock())
                 )
                 older = () if full else keeper.manifest(1).of_task(task).blobs
                 made.append(TaskBlobs(task, older + saved.blobs, saved.sizes))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.runtime import DirectoryStore, LoopClock, Store, StoreError
+from aiostorm.runtime import DirectoryStore, LoopClock, LoopTurns, Store, StoreError
 from aiostorm.state import (
     Capture,
     ComponentPlan,
@@ -57,7 +57,7 @@ async def test_a_snapshot_in_it_is_loaded(place: tuple[Any, str]) -> None:
         keeper = Keeper(store, "words", number)
         assert await keeper.open() == number
         state = State({"a": number})
-        saved = await save_task(keeper, 1, number, [Capture(state, "count", 1, full=True)], LoopClock())
+        saved = await save_task(keeper, 1, number, [Capture(state, "count", 1, full=True)], LoopTurns(LoopClock()))
         await keeper.sync()
         plan = (ComponentPlan("count", (1,), 256, ("word",), 1),)
         await keeper.commit(Manifest(number, "words", plan, (TaskBlobs(1, saved.blobs, saved.sizes),)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.runtime import DirectoryStore, LoopClock, StoreError
+from aiostorm.runtime import DirectoryStore, LoopClock, LoopTurns, StoreError
 from aiostorm.state import (
     BlobChain,
     Capture,
@@ -165,14 +165,14 @@ def test_a_full_disk_is_an_error_and_the_next_snapshot_succeeds() -> None:
         disk.full = True
         capture = Capture(state, "count", 2, full=True)
         with pytest.raises(SaveError, match="words: a snapshot was not saved: the disk is full") as raised:
-            await save_task(keeper, 2, 1, [capture], LoopClock())
+            await save_task(keeper, 2, 1, [capture], LoopTurns(LoopClock()))
         assert not raised.value.undecided
         assert not raised.value.final
         capture.give_back()
         with pytest.raises(SaveError, match="the folder cannot be used: the disk is full"):
             await opened(store)
         disk.full = False
-        saved = await save_task(keeper, 2, 2, [Capture(state, "count", 2, full=True)], LoopClock())
+        saved = await save_task(keeper, 2, 2, [Capture(state, "count", 2, full=True)], LoopTurns(LoopClock()))
         await keeper.sync()
         await keeper.commit(Manifest(2, "words", PLAN, (TaskBlobs(2, saved.blobs, saved.sizes),)))
         assert await load_task(store, keeper.manifest(2).of_task(2), LoopClock()) == {0: {"a": 1}}
@@ -238,12 +238,12 @@ def test_what_a_task_saved_is_counted() -> None:
 
     async def main() -> None:
         keeper = await opened(Memory())
-        saved = await save_task(keeper, 2, 1, [Capture(state, "count", 2, full=True)], LoopClock())
+        saved = await save_task(keeper, 2, 1, [Capture(state, "count", 2, full=True)], LoopTurns(LoopClock()))
         assert (saved.rows, saved.sizes, saved.full) == (1_000, {0: 1_000}, True)
         assert sum(ref.rows for ref in saved.blobs) == 1_000
         state.discard("k1")
         state.put("new", 1)
-        saved = await save_task(keeper, 2, 2, [Capture(state, "count", 2, full=False)], LoopClock())
+        saved = await save_task(keeper, 2, 2, [Capture(state, "count", 2, full=False)], LoopTurns(LoopClock()))
         assert (saved.rows, saved.sizes, saved.full) == (2, {0: 1_000}, False)
 
     virtually(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.runtime import LoopClock
+from aiostorm.runtime import LoopClock, LoopTurns
 from aiostorm.state import (
     BlobRef,
     Capture,
@@ -59,7 +59,7 @@ async def saved() -> ReadOnly:
         for task, state in states.items():
             state.put(f"key {number}", number)
             capture = Capture(state, "count", task, full=number in FULL)
-            found = await save_task(keeper, task, number, [capture], LoopClock())
+            found = await save_task(keeper, task, number, [capture], LoopTurns(LoopClock()))
             chains[task] = found.blobs if found.full else chains[task] + found.blobs
             saved_tasks.append(TaskBlobs(task, chains[task], found.sizes))
         await keeper.sync()

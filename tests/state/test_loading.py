@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aiostorm.runtime import MAX_BLOB_BYTES, DirectoryStore, LoopClock
+from aiostorm.runtime import MAX_BLOB_BYTES, DirectoryStore, LoopClock, LoopTurns
 from aiostorm.state import (
     BlobRef,
     Capture,
@@ -123,7 +123,7 @@ def test_sections_of_a_task_are_loaded_apart() -> None:
             total = {"total": [number]}
             singles = {2: pack_single(total, "count", 2, 2)}
             total["total"].append(99)  # too late
-            saved = await save_task(keeper, 2, number, captures, LoopClock(), singles)
+            saved = await save_task(keeper, 2, number, captures, LoopTurns(LoopClock()), singles)
             blobs += saved.blobs
             assert saved.sizes == {0: 1, 1: 1, 2: 1}
             found = await load_task(store, TaskBlobs(2, blobs, saved.sizes), LoopClock())
@@ -133,9 +133,9 @@ def test_sections_of_a_task_are_loaded_apart() -> None:
             windows[("w", 5)].append(2)
         mixed = [Capture(state, "c", 2, full=True), Capture(windows, "c", 2, full=False, section=1)]
         with pytest.raises(ValueError, match="task 2: full captures and deltas"):
-            await save_task(keeper, 2, 3, mixed, LoopClock())
+            await save_task(keeper, 2, 3, mixed, LoopTurns(LoopClock()))
         with pytest.raises(ValueError, match="task 2: two states in one section"):
-            await save_task(keeper, 2, 3, mixed[:1], LoopClock(), {0: pack_single(1, "c", 2, 0)})
+            await save_task(keeper, 2, 3, mixed[:1], LoopTurns(LoopClock()), {0: pack_single(1, "c", 2, 0)})
 
     virtually(main())
 
@@ -171,11 +171,13 @@ async def test_another_parallelism_reads_the_files_of_all_tasks(folder: Path) ->
                 split = [{} for _ in range(n_tasks)]
                 for part in manifest.tasks:
                     loaded = await load_task(store, part, LoopClock())
-                    KeySplitter(declared, n_tasks).split(loaded[0].items(), split)
+                    KeySplitter(declared, n_tasks).split(loaded[0], split)
             for index, task in enumerate(tasks):
                 state = State(split[index])
                 parts[task] = dict(state)
-                saved = await save_task(keeper, task, number, [Capture(state, "count", task, full=True)], LoopClock())
+                saved = await save_task(
+                    keeper, task, number, [Capture(state, "count", task, full=True)], LoopTurns(LoopClock())
+                )
                 made.append(TaskBlobs(task, saved.blobs, saved.sizes))
             plan = (ComponentPlan("count", tasks, 256, ("word",), 1),)
             await keeper.sync()

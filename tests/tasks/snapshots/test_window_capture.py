@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiostorm.runtime import LoopClock
+from aiostorm.runtime import LoopClock, LoopTurns
 from aiostorm.state import (
     DamagedError,
     ForeignError,
@@ -155,7 +155,7 @@ def snapshots() -> tuple[dict[str, bytes], Manifest, dict[str, Any]]:
             machine.add(keys, [100 * number] * len(keys), [1] * len(keys))
             list(machine.advance(100 * number - 50))
             capture = tables.capture(number, None if number == 1 else number - 1)
-            saved = await save_task(keeper, 2, number, [capture], LoopClock())
+            saved = await save_task(keeper, 2, number, [capture], LoopTurns(LoopClock()))
             blobs += saved.blobs
             made.append(TaskBlobs(2, blobs, saved.sizes))
             tables.committed(number)
