@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .control.folder import TopologySocket, find
-    from .control.protocol import StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ask
+    from .control.protocol import (
+        StatusRequest,
+        StatusResponse,
+        TraceRequest,
+        TraceResponse,
+        UpdateRequest,
+        UpdateResponse,
+        ask,
+    )
     from .control.socket import ControlSocket
     from .errors import (
         ControlError,
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     from .runtimes import WorkerStatus
     from .snapshots.place import Restore
     from .targets import TargetError, import_topology
+    from .tracing import TraceError
     from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
     from .worker.worker import TERMINATED, WorkerOptions, work
@@ -59,6 +68,9 @@ __all__ = [
     "TopologyFailedError",
     "TopologyKilledError",
     "TopologySocket",
+    "TraceError",
+    "TraceRequest",
+    "TraceResponse",
     "UpdateRequest",
     "UpdateResponse",
     "WorkerBackend",
@@ -82,7 +94,7 @@ __all__ = [
 _LATER = {
     "runtimes": "WorkerStatus",
     "health": "Health health_of health_of_all",
-    "control.protocol": "StatusRequest StatusResponse UpdateRequest UpdateResponse ask",
+    "control.protocol": "StatusRequest StatusResponse TraceRequest TraceResponse UpdateRequest UpdateResponse ask",
     "control.folder": "TopologySocket find",
     "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
@@ -95,6 +107,7 @@ _LATER = {
     "parent.process_backend": "ProcessBackend",
     "snapshots.place": "Restore",
     "targets": "TargetError import_topology",
+    "tracing": "TraceError",
     "worker.worker": "TERMINATED WorkerOptions work",
     "parent.worker_lifecycle": "LifecycleTimings",
     "worker.log": "MarkedFormatter MarkedStream plain_line",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
-from ..metrics import ComponentMetrics, TaskCounters, TaskMetrics, TopologyMetrics
+from ..metrics import ComponentMetrics, PlacedRow, TaskCounters, TaskMetrics, TopologyMetrics, Trace, joined_traces
 from ..runtime import look_at_process
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
@@ -17,6 +17,7 @@ from .idle_detection import IdleDetector, IdleGoal
 from .stalls import StallReports
 from .task_set import TaskSet
 from .tasks_here import TasksHere, make_tasks
+from .tracing import MAX_WANTED
 
 if TYPE_CHECKING:
     from ..actors import Answer
@@ -37,6 +38,8 @@ class LocalReports:
     def __init__(self, tasks: TasksHere, stalls: StallReports) -> None:
         self._tasks = tasks
         self._stalls = stalls
+        self.spans = tasks.env.span_ring()
+        """What is kept of sampled tuple trees."""
 
     @property
     def activity(self) -> int:
@@ -94,6 +97,11 @@ class LocalReports:
         """Empty for a part without the topology master."""
         master = self._tasks.master
         return Backpressure() if master is None else master.view()
+
+    def traces(self) -> list[Trace]:
+        env = self._tasks.env
+        component_of = {task.task_id: task.component for task in env.plan.tasks}
+        return joined_traces([PlacedRow(LOCAL, 0.0, 0.0, row) for row in self.spans.rows()], component_of)
 
     def workers(self) -> list[WorkerStatus]:
         return []
@@ -166,6 +174,15 @@ class LocalRuntime:
     async def update(self, config: Config) -> None:
         self.task_set.update(config)
         self._stalls.update(self._stall_limits_s())
+
+    async def want_traces(self, spouts: Sequence[str], count: int) -> None:
+        for spout in self.task_set.tasks.spouts:
+            if spout.task.component in spouts:
+                tracer = spout.acks.tracer
+                tracer.wanted = min(tracer.wanted + count, MAX_WANTED)
+
+    async def fresh_traces(self) -> list[Trace]:
+        return self.reports.traces()
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         found: dict[str, list[Result]] = {}

@@ -5,6 +5,7 @@
     "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
+                     WantTraces, GetSpans ───────────────────────────► the same
                 ◄── TaskGaveUp, WorkerLeaving ──                                         sent without an answer
 
 With exactly once (see snapshots/messages.py for the rest):
@@ -26,7 +27,7 @@ from ..runtime import ProcessMetrics
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..metrics import WireRow
+    from ..metrics import SpanRow, WireRow
     from ..runtime import Stall
     from ..tasks import ErrorReport
     from ..topology import Setting
@@ -119,7 +120,7 @@ class PeerRestarted:
 
 @dataclass(frozen=True, slots=True)
 class GetStatus:
-    """Ask for a StatusReport. `errors`, `stalls`, `events`: how many the parent has received already.
+    """Ask for a StatusReport. `errors`, `stalls`, `events`, `spans`: how many the parent has received already.
 
     `mode`: the mode of the spouts from now on, "active", "inactive" or "ended"; empty: unchanged.
     """
@@ -129,6 +130,7 @@ class GetStatus:
     events: int = 0
     pending: bool = False
     mode: str = ""
+    spans: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class StatusReport:
 
     `pending`: component → pending message ids, if requested, not too many, and sendable. `pressure`: from the worker
     with the topology master, with the new events; `event_count`: of all. `process`: what the worker's process uses.
+    `spans`: new rows of sampled tuple trees; `span_count`: the number to ask with the next time; `clock_s`: their
+    stopwatch now.
     """
 
     tasks: tuple[WireRow, ...] = ()
@@ -149,6 +153,24 @@ class StatusReport:
     pressure: Backpressure | None = None
     event_count: int = 0
     process: ProcessMetrics = field(default_factory=ProcessMetrics)
+    spans: tuple[SpanRow, ...] = ()
+    span_count: int = 0
+    clock_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WantTraces:
+    """The next `count` trees of each task of these spouts are sampled."""
+
+    spouts: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetSpans:
+    """Ask for the rows of sampled tuple trees after the first `count`; the answer is a StatusReport with only them."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +212,7 @@ class Finish:
     errors: int = 0
     stalls: int = 0
     events: int = 0
+    spans: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,11 @@ from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
 from .snapshots.exactly_once import ExactlyOnceRuntime
 from .snapshots.rebuilt_local import RebuiltLocalRuntime
+from .tracing import TraceError, next_trace, untraced
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..metrics import SnapshotMetrics, TopologyMetrics
+    from ..metrics import SnapshotMetrics, TopologyMetrics, Trace
     from ..runtime import Stall
     from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
@@ -118,6 +119,18 @@ class RunningTopology:
         """
         return self._runtime.reports.backpressure()
 
+    def traces(self) -> list[Trace]:
+        """The tuple trees that were sampled, the last one first: 1 in `topology.trace.one.in`, and those of `trace`.
+
+        Each process keeps the last 1000 rows. Empty if there are no trees (`untraced` says why).
+        """
+        return self._runtime.reports.traces()
+
+    @property
+    def untraced(self) -> str:
+        """Why no tuple tree can be traced; empty if they can."""
+        return untraced(self.plan, self.config.guarantee)
+
     @property
     def snapshot_metrics(self) -> SnapshotMetrics | None:
         """With exactly once: its newest snapshot, and how often it was rolled back. None with another guarantee."""
@@ -145,6 +158,17 @@ class RunningTopology:
         self._check_alive()
         async with asyncio.timeout(timeout_s):
             return await self._runtime.results(self._check_alive)
+
+    async def trace(self, component: str | None = None, timeout_s: float = 10.0) -> Trace:
+        """Trace one tuple tree from now on: the next that is complete, and passes the component.
+
+        TraceError if there is none within `timeout_s` seconds, for a name that is no component, and if there are no
+        trees; TopologyFailedError and TopologyKilledError as in `wait_idle`.
+        """
+        self._check_alive()
+        if self.untraced:
+            raise TraceError(f"topology {self.name!r}: {self.untraced}")
+        return await next_trace(self._runtime, self.topology, component, timeout_s, self._check_alive)
 
     # -- wait --------------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
-    from ..metrics import TopologyMetrics
+    from ..metrics import TopologyMetrics, Trace
     from ..runtime import Stall
     from ..tasks import ErrorReport
     from ..topology import Config, MessageId, Plan, Result
@@ -66,6 +66,10 @@ class RuntimeReports(Protocol):
         """The latest state."""
         ...
 
+    def traces(self) -> list[Trace]:
+        """The sampled tuple trees, the last one first."""
+        ...
+
     def workers(self) -> list[WorkerStatus]:
         """The workers; empty if all tasks are in this process."""
         ...
@@ -104,6 +108,14 @@ class TopologyRuntime(Protocol):
 
     async def update(self, config: Config) -> None:
         """Change the settings, which are already checked."""
+        ...
+
+    async def want_traces(self, spouts: Sequence[str], count: int) -> None:
+        """The next `count` trees of each task of these spouts are sampled."""
+        ...
+
+    async def fresh_traces(self) -> list[Trace]:
+        """The sampled tuple trees, with all that was kept until now; of a worker that does not answer, as reported."""
         ...
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:

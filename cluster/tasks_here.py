@@ -203,6 +203,7 @@ def _connect(tasks: TasksHere, hosting: Hosting, config_of: Mapping[int, Config]
         codecs=TASK_MESSAGES,
         on_lost=tasks.worker_died,
         stopwatch=env.clock.stopwatch,
+        sampled=env.span_mask,
         build=hosting.build,
     )
     env.remote, env.reaches = exchange.inboxes, exchange.is_open

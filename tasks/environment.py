@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..acker import IdSource
 from ..actors import Inbox, Mailbox
-from ..metrics import Names
+from ..metrics import Names, SpanRing, mask_of
 from ..topology import (
     ComponentSpec,
     Config,
@@ -114,6 +114,15 @@ class Environment:
     def metric_names(self) -> Names:
         """The names of what the components measure by themselves, in this process."""
         return self._shared("metric names", "", Names)
+
+    def span_ring(self) -> SpanRing:
+        """What is kept of sampled trees, in this process."""
+        return self._shared("spans", "", SpanRing)
+
+    @property
+    def span_mask(self) -> int:
+        """The bits of the roots that are sampled."""
+        return mask_of(self.config.trace_one_in)
 
     def stream_fields(self) -> dict[tuple[str, str], Fields]:
         """(component, stream) → fields, of the whole topology."""

@@ -90,11 +90,10 @@ class Execution:
                     last_s = self.begun_s = stopwatch()  # a barrier takes time, which is not the next row's
                     continue
                 return
-            start, length = taken.start, len(segment.items)
+            start, length, acks.in_hand = taken.start, len(segment.items), (segment,)
             stop = start + self._slice
             if executor.hold_open:
                 self._failures.held.add((segment,))
-            acks.in_hand = (segment,)
             if emitter.stamps is not None:
                 emitter.enter(segment.ingested_ms)
             # Advance before the rows are executed: after a failure the next instance continues behind them.
@@ -103,10 +102,11 @@ class Execution:
             else:
                 segments.popleft()
                 stop, taken.start = length, 0
-            self.running = stop - start
+            self.running, failed = stop - start, 0
+            if segment.traced:
+                acks.tracer.begun(segment, last_s)
             if snapshots is not None:
                 snapshots.before_rows(segment, start, stop)
-            failed = 0
             try:
                 in_loop = task.user.thread is None or executor.in_loop
                 ran = (executor.run if in_loop else self._run_in_thread)(segment, start, stop)
@@ -155,6 +155,9 @@ class Execution:
             task.emitter.enter(min((s.ingested_ms for s in segments if s.ingested_ms is not None), default=None))
         begun_s = self.begun_s = self._task.env.clock.stopwatch()
         rows = self.running = sum(len(segment.items) for segment in segments)
+        for segment in segments:
+            if segment.traced:
+                task.acks.tracer.begun(segment, begun_s)
         try:
             if task.user.thread is not None:
                 failed = await task.user.in_thread(lambda: without_waiting(executor.run_batch(segments)))

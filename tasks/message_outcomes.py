@@ -61,14 +61,14 @@ class MessageOutcomes:
             if verdict.index >= 0:
                 tree = pending.message_acked(verdict.root, verdict.index)
                 if tree is not None:
-                    await self._acked(tree)
+                    await self._acked(tree, verdict.root)
                 return
             if verdict.failure:  # failures are repeated here: their own verdict may be lost
                 for index, failure in verdict.failure.items():  # type: ignore[union-attr] # an ACK names several
                     await self._fail(verdict.root, index, failure)
             tree = pending.acked(verdict.root, verdict.left)
             if tree is not None:
-                await self._acked(tree)
+                await self._acked(tree, verdict.root)
         elif verdict.kind is VerdictKind.FAIL:
             await self._fail(verdict.root, verdict.index, verdict.failure)  # type: ignore[arg-type] # a FAIL is about one
         elif verdict.kind is VerdictKind.EXPIRED:
@@ -79,7 +79,7 @@ class MessageOutcomes:
     async def _fail(self, root: int, index: int, failure: Failure | None) -> None:
         failed = self._pending.failed(root, index, failure)
         if failed is not None:
-            await self._failed(failed)
+            await self._failed(failed, root)
 
     async def settle_at_once(self) -> None:
         """Messages that are not tracked are acked as soon as the call that emitted them has returned."""
@@ -92,22 +92,25 @@ class MessageOutcomes:
         """Fail every open message of these trees."""
         for key in keys:
             for settled in self._pending.expired(key, Failure("timeout")):
-                await self._failed(settled)
+                await self._failed(settled, _root_of(key))
 
     async def fail_all(self, failure: Failure) -> None:
         """Fail every open message."""
         self._collector.trees.inits.void()
         for key in self._pending.all():
             for settled in self._pending.expired(key, failure):
-                await self._failed(settled)
+                await self._failed(settled, _root_of(key))
 
-    async def _acked(self, tree: Tree) -> None:
+    async def _acked(self, tree: Tree, root: int = UNTRACKED) -> None:
         """Ack every open message of a tree. The common case is one plain call per message."""
         latency_s = self._task.env.clock.monotonic() - tree.emitted_s
         counters = self._task.counters
         counters.acked += tree.open
         counters.complete_s += latency_s * tree.open
         counters.complete_latency[bucket_of(BOUNDS, latency_s)] += tree.open
+        tracer = self._task.acks.tracer
+        if root & tracer.mask == tracer.mask and root != UNTRACKED:
+            tracer.settled(root, tree.open, "acked")
         if self._retries.suspects or self._task.user.hook_calls is not None:
             for message_id in tree.open_ids():
                 self._retries.settled(message_id)
@@ -148,9 +151,12 @@ class MessageOutcomes:
         except USER_ERRORS as error:
             self._task.report("ack", user_error(error))
 
-    async def _failed(self, settled: Settled) -> None:
+    async def _failed(self, settled: Settled, root: int) -> None:
         self._task.counters.failed += 1
         failures = settled.attempts + 1
+        tracer = self._task.acks.tracer
+        if tracer.samples(root):
+            tracer.failed(root, settled.message_id, _why(settled.failure))
         failure: Failure = replace(settled.failure, attempts=failures)  # type: ignore[type-var, assignment] # it failed
         if self._task.user.hook_calls is not None:
             self._task.user.hook_calls.call("spout_fail", settled.message_id, self._task.task.task_id, failure)
@@ -178,6 +184,19 @@ class MessageOutcomes:
         items, anchors = emitter.emit_buffer(UNTRACKED).buffer(out)
         items.append(out.item(row))
         anchors.append(None)
+
+
+def _why(failure: Failure | None) -> str:
+    """A failure as a text."""
+    if failure is None:
+        return ""
+    where = "" if failure.component is None else f" in {failure.component}[{failure.task}]"
+    return f"{failure.reason}{where}{': ' if failure.error else ''}{failure.error or ''}"
+
+
+def _root_of(key: Key) -> int:
+    """The root of a tree, or of the tree of a message with its own clock."""
+    return key if isinstance(key, int) else key[0]
 
 
 class OpenMessages:

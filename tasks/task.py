@@ -30,6 +30,7 @@ from .emit.emitter import Emitter
 from .emit.out_streams import OutStreams
 from .emit.outbox import Outbox
 from .emit.stamping import Stamps
+from .emit.tracing import TaskTracer
 from .emit.watermarks import WatermarkEmitter
 from .hints import hint
 from .reports import describe
@@ -78,7 +79,8 @@ class TaskActor(Actor, ABC):
         mailbox_of = partial(env.mailbox_of, task.task_id)
         self.outbox = Outbox(self._on_unblock, self._lost, ids.take, self._packed, mailbox_of, self._on_block)
         stopwatch = env.clock.stopwatch
-        self.acks = AckBatch(env.ackers(task), self.counters, stopwatch)
+        tracer = TaskTracer(env.span_ring(), env.span_mask, task.task_id, stopwatch, env.clock.now)
+        self.acks = AckBatch(env.ackers(task), self.counters, tracer)
         streams = OutStreams(self.name, env.out_streams(task, spec, config, self.outbox))
         stamps = Stamps(lambda: int(env.clock.now() * 1000)) if env.plan.time.stamped else None
         self.emitter = Emitter(

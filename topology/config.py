@@ -148,6 +148,13 @@ class Config(LivenessConfig, SnapshotConfig):
         "topology.stall.report.secs",
         ge=0,
     )
+    trace_one_in: Count = _setting(
+        16_384,
+        "One tuple tree in so many (a power of two) is traced from its spout to its ack; 0: only on demand.",
+        "topology.trace.one.in",
+        ge=0,
+        le=4_194_304,
+    )
     restart_max: Count = _setting(
         5,
         "Allowed restarts of a task within restart_period_s; with one more the topology fails.",

@@ -40,6 +40,7 @@ from .model import Problem
 from .openapi import described
 from .pages import Pages
 from .routes import PAGES, READING, VERSION, RefusedError, Route, document, prepare, version
+from .traces import TRACING
 
 if TYPE_CHECKING:
     from ..cluster import LocalCluster
@@ -193,6 +194,7 @@ def _description() -> dict[str, Any]:
 ROUTES: Final[tuple[Route, ...]] = (
     *READING,
     *COMMANDS,
+    *TRACING,
     Route("GET", f"/api/{VERSION}/openapi.json", Role.VIEWER, openapi, "This document.", dict),
 )
 

@@ -42,7 +42,7 @@ async def deactivate(request: web.Request) -> web.StreamResponse:
 
 async def kill(request: web.Request) -> web.StreamResponse:
     """Drain the topology, then end it."""
-    order = await _body(request, KillOrder, KillOrder())
+    order = await body_of(request, KillOrder, KillOrder())
     if order.wait_s is not None and not 0 <= order.wait_s <= 86_400:
         raise RefusedError(422, "wait_s is 0 to 86400 seconds")
     running = watched_of(request).running
@@ -70,7 +70,7 @@ async def snapshot(request: web.Request) -> web.StreamResponse:
 async def change_config(request: web.Request) -> web.StreamResponse:
     """Change settings that can be changed while it runs. With If-Match, only if they are still those."""
     running = watched_of(request).running
-    order = await _body(request, ConfigOrder, None)
+    order = await body_of(request, ConfigOrder, None)
     tags = {tag.strip().removeprefix("W/").strip('"') for tag in request.headers.get("If-Match", "").split(",")} - {""}
     if tags and not tags & {"*", tag_of(running.config)}:
         raise RefusedError(412, "the settings have changed since this page read them: read them again")
@@ -84,7 +84,7 @@ async def change_config(request: web.Request) -> web.StreamResponse:
     return document(Settings, found, {"ETag": f'"{found.tag}"'})
 
 
-async def _body(request: web.Request, kind: Callable[..., _Body], default: _Body | None) -> _Body:
+async def body_of(request: web.Request, kind: Callable[..., _Body], default: _Body | None) -> _Body:
     """The JSON body. RefusedError if it is missing (and there is no default), too large, or no such JSON."""
     body = await request.read()
     if not body and default is not None:

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "run": "Run a topology on this machine.",
     "snapshots": "List the snapshots of a topology.",
     "spare": "",
+    "trace": "Show one tuple tree of a running topology, from its spout to its ack.",
     "update": "Change settings of a running topology.",
     "worker": "Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.",
 }

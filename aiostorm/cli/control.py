@@ -22,6 +22,7 @@ from ..cluster import (
     StatusRequest,
     StatusResponse,
     TopologySocket,
+    TraceRequest,
     UpdateRequest,
     UpdateResponse,
     ask,
@@ -55,24 +56,24 @@ def run_pressure(name: str, *, as_json: bool, watch: bool) -> None:
     if watch:
         asyncio.run(_watch(found, as_json=as_json))
         return
-    status = asyncio.run(_query(found, StatusRequest()))
+    status = asyncio.run(query(found, StatusRequest()))
     click.echo(json.dumps(as_document(status), indent=2) if as_json else as_text(status))
 
 
 async def _update(
     found: TopologySocket, settings: tuple[str, ...], file: Path | None
 ) -> tuple[StatusResponse, UpdateResponse]:
-    status = await _query(found, StatusRequest())
+    status = await query(found, StatusRequest())
     holds = Config(**status.config)
     wanted = Config.load(file, {}, settings, holds)
     if wanted.ignored:
         click.echo(f"Ignored, because they have no effect here: {', '.join(wanted.ignored)}", err=True)
     fields = {key: getattr(wanted, key) for key in Config.model_fields}
     changes = {key: value for key, value in fields.items() if value != getattr(holds, key)} | dict(wanted.user)
-    return status, (await _query(found, UpdateRequest(changes)) if changes else UpdateResponse())
+    return status, (await query(found, UpdateRequest(changes)) if changes else UpdateResponse())
 
 
-async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest) -> Any:
+async def query(found: TopologySocket, question: StatusRequest | UpdateRequest | TraceRequest) -> Any:
     """The answer to one request, over a network of its own: no connection stays open."""
     async with open_network("client", Security()) as network:
         return await ask(network, found, question)
@@ -81,12 +82,12 @@ async def _query(found: TopologySocket, question: StatusRequest | UpdateRequest)
 async def _watch(found: TopologySocket, *, as_json: bool) -> None:
     with contextlib.ExitStack() as stack:
         show = click.echo if as_json else _screen(stack)
-        status = await _query(found, StatusRequest())
+        status = await query(found, StatusRequest())
         while True:
             show(json.dumps(as_document(status)) if as_json else as_text(status))
             await asyncio.sleep(WATCH_S)
             try:
-                status = await _query(found, StatusRequest())
+                status = await query(found, StatusRequest())
             except ControlError as error:
                 click.echo(f"{error}", err=True)
                 return

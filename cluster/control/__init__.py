@@ -1,4 +1,4 @@
-"""Control of a running topology by other processes of its user (`aiostorm pressure`, `aiostorm update`).
+"""Control of a running topology by other processes of its user (`aiostorm pressure`, `update`, `trace`).
 
 protocol.py has requests and responses, both sides; socket.py is the socket of a topology; folder.py finds the socket by
 name and process id.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .folder import TopologySocket, find
-    from .protocol import StatusRequest, StatusResponse, UpdateRequest, UpdateResponse, ask
+    from .protocol import StatusRequest, StatusResponse, TraceRequest, TraceResponse, UpdateRequest, UpdateResponse, ask
     from .socket import ControlSocket
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "StatusRequest",
     "StatusResponse",
     "TopologySocket",
+    "TraceRequest",
+    "TraceResponse",
     "UpdateRequest",
     "UpdateResponse",
     "ask",
@@ -27,7 +29,7 @@ __all__ = [
 
 _LATER = {
     "folder": "TopologySocket find",
-    "protocol": "StatusRequest StatusResponse UpdateRequest UpdateResponse ask",
+    "protocol": "StatusRequest StatusResponse TraceRequest TraceResponse UpdateRequest UpdateResponse ask",
     "socket": "ControlSocket",
 }
 

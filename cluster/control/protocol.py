@@ -1,10 +1,10 @@
 """Control protocol: another process asks a running topology for its status, or changes its settings. Both sides.
 
     aiostorm run     answers at its control socket (see control/socket)
-    aiostorm update  ── StatusRequest, UpdateRequest ──► one connection for each request ──► the running topology
-                     ◄── StatusResponse, UpdateResponse, ErrorResponse ──
+    aiostorm update  ── StatusRequest, UpdateRequest, TraceRequest ──► one connection for each ──► the running topology
+                     ◄── StatusResponse, UpdateResponse, TraceResponse, ErrorResponse ──
 
-1. There are only these two requests. Every process that can open the socket is trusted: its folder has mode 0700.
+1. There are only these three requests. Every process that can open the socket is trusted: its folder has mode 0700.
 2. A request is one frame of at most MAX_QUESTION_BYTES and must arrive at once; the response is one frame. At most
    MAX_ASKING requests are handled at a time. A connection carries one request.
 3. Errors are logged here; they do not affect the topology.
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
+from ...metrics import Span, Step, Trace
 from ...runtime import AiostormError, LoopClock
 from ...topology import Config, ConfigError
 from ...transport import (
@@ -39,6 +40,7 @@ from ...transport import (
     unpack_value,
 )
 from ..errors import ControlError
+from ..tracing import TraceError
 
 if TYPE_CHECKING:
     from ..running_topology import RunningTopology
@@ -52,6 +54,8 @@ MAX_ASKING: Final = 8
 
 QUESTION_S: Final = 2.0
 """How long to wait for the request of a connection, and for its end after the response."""
+
+MAX_TRACE_S: Final = 300.0
 
 ANSWER_S: Final = 10.0
 """How long a client waits for the response."""
@@ -89,6 +93,22 @@ class UpdateResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """Trace a tuple tree that passes this component (empty: any), within so many seconds; 0: the last that is known."""
+
+    component: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResponse:
+    """One tuple tree."""
+
+    topology: str
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorResponse:
     """The request failed. `kind`: the name of the error's class; `problems`: its texts."""
 
@@ -96,14 +116,28 @@ class ErrorResponse:
     problems: tuple[str, ...]
 
 
+Request = StatusRequest | UpdateRequest | TraceRequest
+Response = StatusResponse | UpdateResponse | TraceResponse
+
 _RECORDS: Final[tuple[type[object], ...]] = (
     StatusRequest,
     StatusResponse,
     UpdateRequest,
     UpdateResponse,
+    TraceRequest,
+    TraceResponse,
     ErrorResponse,
 )
-_VIEW: Final[tuple[type[object], ...]] = (Backpressure, ComponentPressure, TaskPressure, SpoutPacing, PressureEvent)
+_VIEW: Final[tuple[type[object], ...]] = (
+    Backpressure,
+    ComponentPressure,
+    TaskPressure,
+    SpoutPacing,
+    PressureEvent,
+    Trace,
+    Span,
+    Step,
+)
 
 
 def register() -> None:
@@ -160,7 +194,7 @@ class Control:
             refused = ErrorResponse(type(error).__name__, (f"{type(error).__name__}: {error}; its log has more",))
         return _packed(refused)
 
-    async def _done(self, frame: bytes) -> StatusResponse | UpdateResponse:
+    async def _done(self, frame: bytes) -> Response:
         if len(frame) > MAX_QUESTION_BYTES:
             raise UnreadableError(f"a request of {len(frame):,} bytes: at most {MAX_QUESTION_BYTES:,}")
         match unpack_value(frame):
@@ -168,7 +202,9 @@ class Control:
                 return self._status()
             case UpdateRequest(settings=dict(settings)):
                 return await self._update(settings)
-        raise UnreadableError("the only requests are for the status, and to change settings")
+            case TraceRequest(component=str(component), timeout_s=float(timeout_s)) if 0 <= timeout_s <= MAX_TRACE_S:
+                return TraceResponse(self._running.name, await self._trace(component or None, timeout_s))
+        raise UnreadableError("the only requests are for the status, for a trace, and to change settings")
 
     def _status(self) -> StatusResponse:
         running = self._running
@@ -189,8 +225,18 @@ class Control:
         pairs = {name: (getattr(before, name), getattr(after, name)) for name in Config.model_fields}
         return UpdateResponse({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
+    async def _trace(self, component: str | None, timeout_s: float) -> Trace:
+        if timeout_s:
+            return await self._running.trace(component, timeout_s)
+        traces = self._running.traces()
+        found = next((trace for trace in traces if component is None or trace.passes(component)), None)
+        if found is None:
+            known = f"none of the {len(traces)} that are known passes {component}" if traces else "none is known"
+            raise TraceError(self._running.untraced or f"{known}: ask for the next one, without --last")
+        return found
 
-def _packed(answer: StatusResponse | UpdateResponse | ErrorResponse) -> bytes:
+
+def _packed(answer: Response | ErrorResponse) -> bytes:
     packed = pack_value(answer)
     if len(packed) > MAX_FRAME_BYTES:
         raise FrameTooLargeError(f"the response has {len(packed):,} bytes: at most {MAX_FRAME_BYTES:,}")
@@ -200,13 +246,12 @@ def _packed(answer: StatusResponse | UpdateResponse | ErrorResponse) -> bytes:
 # -- client ------------------------------------------------------------------------------------------------------------
 
 
-async def ask(
-    network: Network, target: TopologySocket, question: StatusRequest | UpdateRequest
-) -> StatusResponse | UpdateResponse:
+async def ask(network: Network, target: TopologySocket, question: Request) -> Response:
     """Send a request. ControlError if there is no response or it failed; ConfigError for settings not allowed."""
     register()
+    answer_s = ANSWER_S + (question.timeout_s if isinstance(question, TraceRequest) else 0.0)
     try:
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(answer_s):
             connection = await network.connect(f"unix:{target.path}")
             try:
                 connection.send(pack_value(question))
@@ -216,7 +261,7 @@ async def ask(
     except TimeoutError as error:
         not_known = "; whether it was done is not known" if isinstance(question, UpdateRequest) else ""
         raise ControlError(
-            f"{target} has not answered within {ANSWER_S:g} s{not_known}: does user code block its event loop?"
+            f"{target} has not answered within {answer_s:g} s{not_known}: does user code block its event loop?"
         ) from error
     except ConnectionLostError as error:
         raise ControlError(f"{target} ended before it answered") from error
@@ -229,6 +274,6 @@ async def ask(
     match answer:
         case ErrorResponse(kind=kind, problems=problems):
             raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{target}: {problems[0]}")
-        case StatusResponse() | UpdateResponse():
+        case StatusResponse() | UpdateResponse() | TraceResponse():
             return answer
     raise ControlError(f"{target} answers with {type(answer).__name__}: do both run the same version?")

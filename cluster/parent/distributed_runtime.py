@@ -30,15 +30,16 @@ from ..changes import Changes
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
 from ..idle_detection import IdleGoal
-from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig
+from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig, WantTraces
 from .assignment import Deployment, settings_of
 from .builds import Builds, ExactlyOnce
 from .reports import DistributedReports
 from .worker_handle import WorkerHandle
-from .worker_queries import idle_report, notify_all, results_of
+from .worker_queries import fetch_spans, idle_report, notify_all, results_of
 
 if TYPE_CHECKING:
     from ...actors import Answer
+    from ...metrics import Trace
     from ...topology import Config, Plan, Result
     from ..runtimes import Mode, OnTaskGaveUp
     from ..snapshots.messages import SnapshotCommand, SnapshotReport, SnapshotSetup
@@ -101,6 +102,13 @@ class DistributedRuntime:
         """A worker that is started later has these settings from its start."""
         self._deployment.config = config
         await notify_all(self._handles, UpdateConfig(settings_of(config)))
+
+    async def want_traces(self, spouts: Sequence[str], count: int) -> None:
+        await notify_all(self._handles, WantTraces(tuple(spouts), count))
+
+    async def fresh_traces(self) -> list[Trace]:
+        await fetch_spans(self._handles)
+        return self.reports.traces()
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Waits for a worker that is being restarted; WorkerError if one ends meanwhile.

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, PressureEvent
-from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics, unpack_task
+from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics, Trace, joined_traces, unpack_task
 from ...runtime import ProcessMetrics
 from ...topology import ACKER_COMPONENT
 from ..messages import Finish, GetStatus, StatusReport
 from ..snapshots.messages import Rebuild
+from .worker_spans import WorkerSpans
 
 if TYPE_CHECKING:  # a worker handle has reports
     from ...runtime import Stall
@@ -35,6 +36,7 @@ class WorkerReports:
         self.metrics: dict[int, TaskMetrics] = {}
         self.pending: dict[str, tuple[MessageId, ...]] = {}
         self.process = ProcessMetrics()
+        self.spans = WorkerSpans()
         self.times_ended = 0
         """How often its tasks have ended, or its process."""
         self._base: dict[int, TaskMetrics] = {}
@@ -42,7 +44,7 @@ class WorkerReports:
 
     def status_command(self, *, pending: bool, mode: str = "") -> GetStatus:
         """Ask for what is new; with pending message ids if wanted. `mode`: of the spouts; empty: unchanged."""
-        return GetStatus(self._errors, self._stalls, self._events, pending=pending, mode=mode)
+        return GetStatus(self._errors, self._stalls, self._events, pending=pending, mode=mode, spans=self.spans.count)
 
     def rebuild_command(self) -> Rebuild:
         """End the tasks, to build them again, and report what is new."""
@@ -50,7 +52,7 @@ class WorkerReports:
 
     def finish_command(self, *, at_once: bool) -> Finish:
         """End the tasks, and report what is new."""
-        return Finish(at_once, self._errors, self._stalls, self._events)
+        return Finish(at_once, self._errors, self._stalls, self._events, self.spans.count)
 
     def take(self, report: StatusReport) -> bool:
         """Take a report. True if it has errors, stalls or backpressure that are new."""
@@ -59,6 +61,8 @@ class WorkerReports:
             base = self._base.get(task.task_id)
             self.metrics[task.task_id] = task if base is None else task.after(base)
         self.process = report.process
+        if report.spans:
+            self.spans.take(report.spans, report.span_count)
         if report.pending or not any(task.pending for task in tasks):
             self.pending = dict(report.pending)
         news = report.error_count > self._errors or report.stall_count > self._stalls or report.pressure is not None
@@ -85,6 +89,7 @@ class WorkerReports:
         self.times_ended += 1
         self._base = base
         self._errors = self._stalls = self._events = 0
+        self.spans.begin_again()
         self.metrics.update(base)
 
 
@@ -138,6 +143,14 @@ class DistributedReports:
     def backpressure(self) -> Backpressure:
         """The last report of the worker with the topology master, with the events of all its processes."""
         return replace(self._pressure, events=tuple(self._events))
+
+    def traces(self) -> list[Trace]:
+        spans = {name: worker.reports.spans for name, worker in self._worker_handles.items()}
+        return joined_traces(
+            (row for name, each in spans.items() for row in each.placed(name)),
+            {task.task_id: task.component for task in self._deployment.plan.tasks},
+            [(at_s, name) for name, each in spans.items() for at_s in each.ends],
+        )
 
     def workers(self) -> list[WorkerStatus]:
         return [worker_handle.status for worker_handle in self._worker_handles.values()]

@@ -34,6 +34,7 @@ from ..messages import (
     StatusReport,
     TaskGaveUp,
     UpdateConfig,
+    WantTraces,
     WorkerJoined,
     WorkerLeaving,
 )
@@ -130,8 +131,8 @@ class WorkerHandle:
         if self.works and self.mode != self._process.mode:
             self._process.poll_now.set()
 
-    async def notify(self, news: PeerEnded | PeerDied | UpdateConfig) -> None:
-        """Send the end of another worker, or settings; returns when the worker has answered, or cannot."""
+    async def notify(self, news: PeerEnded | PeerDied | UpdateConfig | WantTraces) -> None:
+        """Send the end of another worker, settings, …; returns when the worker has answered, or cannot."""
         if self._process.has_joined:
             await self._notify(news)
 
@@ -262,6 +263,7 @@ class WorkerHandle:
 
     def _process_ended(self, code: int, killed: str) -> list[Decision]:
         lost = self.reports.process_ended() if self._builds.exactly_once is None else self.reports.tasks_ended()
+        self.reports.spans.ends.append(self._registry.system.clock.stopwatch())
         reason = killed or (f"signal {-code}" if code < 0 else f"exit code {code}")
         if self.lifecycle.phase is not Phase.STOPPING:
             log.warning("%s (pid %d) has ended: %s", self.name, self.pid, reason)
@@ -328,9 +330,12 @@ class WorkerHandle:
 
     async def _ask_status(self, *, pending: bool, mode: str = "") -> None:
         reports = self.reports
-        built = reports.times_ended
+        built, stopwatch = reports.times_ended, self._registry.system.clock.stopwatch
+        asked_s = stopwatch()
         status = await self.ask(CONTROL, reports.status_command(pending=pending, mode=mode), timeout_s=10.0)
         if reports.times_ended == built:  # otherwise it may be of tasks that are counted already
+            if status.clock_s:  # it has tasks
+                reports.spans.clock.sample(asked_s, stopwatch(), status.clock_s)
             self._on_status(status)
 
     async def _end_in_order(self, limit_s: float, *, at_once: bool) -> bool:

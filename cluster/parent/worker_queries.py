@@ -24,15 +24,18 @@ from ..messages import (
     FetchResult,
     GatherResults,
     GetIdleReport,
+    GetSpans,
     PeerDied,
     PeerEnded,
     UpdateConfig,
+    WantTraces,
 )
 from .command_errors import command_error
 
 if TYPE_CHECKING:
     from ...topology import Result
     from ..distributed_idle import IdleReport
+    from ..messages import StatusReport
     from .worker_handle import WorkerHandle
 
 log = logging.getLogger("aiostorm.cluster")
@@ -41,7 +44,9 @@ NEWS_S: Final = 0.5
 """How long a worker that does not answer delays the next step."""
 
 
-async def notify_all(worker_handles: Sequence[WorkerHandle], news: PeerEnded | PeerDied | UpdateConfig) -> None:
+async def notify_all(
+    worker_handles: Sequence[WorkerHandle], news: PeerEnded | PeerDied | UpdateConfig | WantTraces
+) -> None:
     """Send a message to all workers; returns when all have answered, or after NEWS_S."""
     try:
         async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
@@ -49,6 +54,30 @@ async def notify_all(worker_handles: Sequence[WorkerHandle], news: PeerEnded | P
                 group.create_task(worker_handle.notify(news), name=f"{type(news).__name__} to {worker_handle.name}")
     except TimeoutError:
         log.debug("not all workers have answered within %g s: %r", NEWS_S, news)
+
+
+async def fetch_spans(worker_handles: Sequence[WorkerHandle]) -> None:
+    """Fetch what the workers have kept of sampled tuple trees; returns when all have answered, or after NEWS_S."""
+    try:
+        async with asyncio.timeout(NEWS_S), asyncio.TaskGroup() as group:
+            for worker_handle in worker_handles:
+                if worker_handle.works:
+                    group.create_task(_fetch_spans(worker_handle), name=f"spans of {worker_handle.name}")
+    except TimeoutError:
+        log.debug("not all workers have sent their spans within %g s", NEWS_S)
+
+
+async def _fetch_spans(worker_handle: WorkerHandle) -> None:
+    reports = worker_handle.reports
+    try:
+        while True:
+            built, count = reports.times_ended, reports.spans.count
+            report: StatusReport = await worker_handle.ask(CONTROL, GetSpans(count), timeout_s=NEWS_S)
+            if reports.times_ended != built or report.span_count <= count:
+                return
+            reports.spans.take(report.spans, report.span_count)
+    except AiostormError as error:
+        log.debug("%s has sent no spans: %s", worker_handle.name, error)
 
 
 async def idle_report(worker_handle: WorkerHandle, question: GetIdleReport) -> IdleReport | None:

@@ -17,7 +17,7 @@ from ..changes import Changes
 from .no_reports import NoReports
 
 if TYPE_CHECKING:
-    from ...metrics import SnapshotMetrics
+    from ...metrics import SnapshotMetrics, Trace
     from ...state import ListedSnapshot
     from ...topology import Config, Plan, Result
     from ..idle_detection import IdleGoal
@@ -78,6 +78,12 @@ class ExactlyOnceRuntime:
 
     async def update(self, config: Config) -> None:
         await self.inner.update(config)
+
+    async def want_traces(self, spouts: Sequence[str], count: int) -> None:
+        """Without effect: with exactly once tuples are in no tree."""
+
+    async def fresh_traces(self) -> list[Trace]:
+        return []
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Of tasks that are not being rolled back: what they lose is no result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...backpressure import Backpressure
-from ...metrics import TopologyMetrics
+from ...metrics import TopologyMetrics, Trace
 
 if TYPE_CHECKING:
     from ...runtime import Stall
@@ -33,6 +33,9 @@ class NoReports:
 
     def backpressure(self) -> Backpressure:
         return Backpressure()
+
+    def traces(self) -> list[Trace]:
+        return []
 
     def workers(self) -> list[WorkerStatus]:
         return []

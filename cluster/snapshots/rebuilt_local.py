@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ...actors import MailboxClosedError
-from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics
+from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics, Trace
 from ..changes import Changes
 from ..idle_detection import IdleGoal
 from ..local_runtime import LocalRuntime
@@ -72,6 +72,9 @@ class RebuiltReports:
 
     def backpressure(self) -> Backpressure:
         return self._runtime.reports.backpressure()
+
+    def traces(self) -> list[Trace]:
+        return []
 
     def workers(self) -> list[WorkerStatus]:
         return []
@@ -164,6 +167,12 @@ class RebuiltLocalRuntime:
 
     async def update(self, config: Config) -> None:
         await self._runtime.update(config)
+
+    async def want_traces(self, spouts: Sequence[str], count: int) -> None:
+        """Without effect: with exactly once tuples are in no tree."""
+
+    async def fresh_traces(self) -> list[Trace]:
+        return []
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Tasks that are built again meanwhile are asked again: when they have finished, if they had before."""

@@ -32,6 +32,7 @@ from ..messages import (
     Finish,
     GatherResults,
     GetIdleReport,
+    GetSpans,
     GetStatus,
     ImportTopology,
     Open,
@@ -42,11 +43,12 @@ from ..messages import (
     StatusReport,
     TaskGaveUp,
     UpdateConfig,
+    WantTraces,
 )
 from ..snapshots.messages import EndTasks, Rebuild
 from .importing import MAX_TEXT_CHARS, TopologyImporter
 from .results import TaskResults
-from .status import status_report
+from .status import span_report, status_report
 
 if TYPE_CHECKING:
     from ...actors import Answer, Message
@@ -171,7 +173,7 @@ class WorkerService:
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
         asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
-        return self.status(GetStatus(order.errors, order.stalls, order.events, pending=True))
+        return self.status(GetStatus(order.errors, order.stalls, order.events, pending=True, spans=order.spans))
 
     def end(self) -> None:
         """The process may end."""
@@ -198,6 +200,15 @@ class WorkerService:
             self._imported = replace(ordered, config=order.config), topology
         if self.part is not None:
             await self.part.update(Config(**order.config))
+
+    async def want_traces(self, order: WantTraces) -> None:
+        """Sample the next trees of these spouts."""
+        if self.part is not None:
+            await self.part.want_traces(order.spouts, order.count)
+
+    def spans(self, order: GetSpans) -> StatusReport:
+        """What is kept of sampled tuple trees."""
+        return StatusReport(span_count=order.count) if self.part is None else span_report(self.part, order.count)
 
     def peer_ended(self, order: PeerEnded | PeerDied) -> None:
         """The process of a peer has ended. Another one with its name will start."""
@@ -326,6 +337,10 @@ class ControlActor(Actor):
                 return self._service.status(message)
             case UpdateConfig():
                 return self._service.update(message)
+            case WantTraces():
+                return self._service.want_traces(message)
+            case GetSpans():
+                return self._service.spans(message)
             case GetIdleReport():
                 return self._service.idle_report(message)
             case PeerEnded() | PeerDied():

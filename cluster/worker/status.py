@@ -36,6 +36,7 @@ def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
     if part.task_set.tasks.master is not None:
         view = reports.backpressure()
         pressure = replace(view, events=_last(view.events, reports.event_count - order.events))
+    spans, span_count = reports.spans.after(order.spans)
     return StatusReport(
         tuple(pack_task(task) for component in reports.metrics().values() for task in component.tasks),
         _last(reports.errors(), reports.error_count - order.errors),
@@ -46,7 +47,16 @@ def status_report(part: LocalRuntime, order: GetStatus) -> StatusReport:
         pressure,
         reports.event_count,
         look_at_process(),
+        spans,
+        span_count,
+        part.task_set.tasks.env.clock.stopwatch(),
     )
+
+
+def span_report(part: LocalRuntime, count: int) -> StatusReport:
+    """Only what is kept of sampled tuple trees, after the first `count` rows."""
+    spans, span_count = part.reports.spans.after(count)
+    return StatusReport(spans=spans, span_count=span_count, clock_s=part.task_set.tasks.env.clock.stopwatch())
 
 
 def _pending(part: LocalRuntime) -> Mapping[str, tuple[MessageId, ...]]:

@@ -5,7 +5,8 @@ wait in emit buffers until emitter.py seals them at the end of a turn: the group
 splits them, each share becomes a segment, and ack_batch.py decides what is sent to the ackers (detached.py: rows that
 have left their tree; lineage.py: the messages of a row). outbox.py keeps what the target's mailbox has not taken,
 waiting.py and spreading.py rows that any of several targets may take. following.py finds watermarks in emitted rows,
-watermarks.py sends them. stamping.py and checking.py are for emitters of some topologies.
+watermarks.py sends them. stamping.py and checking.py are for emitters of some topologies. tracing.py keeps what becomes
+of sampled trees.
 """
 
 from .checking import check_rows

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from ...metrics import TaskCounters
     from ...topology import Anchor, Failure, Item
     from .stamping import Stamps
+    from .tracing import TaskTracer
 
 
 class AckBatch:
     """The batch of one task. `xors`: root → edges made and done in this turn; `failures`: (root, index, failure).
 
     `in_hand`: the segments that are being executed. `bolt_acks`: the bolt acks by itself, so the time of its rows is
-    added to `counters` here (of others see Execution).
+    added to `counters` here (of others see Execution). `tracer`: keeps what becomes of sampled segments.
     """
 
     __slots__ = (
@@ -49,19 +50,19 @@ class AckBatch:
         "_detached",
         "_held",
         "_open",
-        "_stopwatch",
         "_withheld",
         "bolt_acks",
         "failures",
         "in_hand",
         "resets",
+        "tracer",
         "xors",
     )
 
-    def __init__(self, ackers: Sequence[Inbox], counters: TaskCounters, stopwatch: Callable[[], float]) -> None:
+    def __init__(self, ackers: Sequence[Inbox], counters: TaskCounters, tracer: TaskTracer) -> None:
         self.bolt_acks = False
         self._counters = counters
-        self._stopwatch = stopwatch
+        self.tracer = tracer
         self.xors: dict[int, int] = {}
         self.failures: list[tuple[int, int, Failure]] = []
         self.resets: list[int] = []
@@ -83,8 +84,10 @@ class AckBatch:
             xors[root] = xors.get(root, 0) ^ segment.edge
         if self._held and segment in self._held:
             self._release(segment)
+        if segment.traced:
+            self.tracer.done(segment)
         if self.bolt_acks and segment.sent_s:
-            counters, rows, used_s = self._counters, len(segment.items), self._stopwatch() - segment.sent_s
+            counters, rows, used_s = self._counters, len(segment.items), self.tracer.stopwatch() - segment.sent_s
             counters.process_latency[bucket_of(BOUNDS, used_s)] += rows
             counters.process_s += used_s * rows
 
@@ -120,7 +123,11 @@ class AckBatch:
         if not can_detach(segment) or not self._has_space(segment):
             return False
         self.withhold(segment)
+        if segment.traced:
+            ids = self.tracer.marked_ids(ids)
         detached = detach_rows(segment, ids, len(self._ackers), executed)
+        if segment.traced:
+            self.tracer.detached(segment, detached.sub_trees)
         for root, edge in detached.done.items():
             self.xors[root] = self.xors.get(root, 0) ^ edge
             self._release_root(root)
@@ -138,6 +145,8 @@ class AckBatch:
 
     def post(self) -> None:
         """Send the ackers what is due. In the middle of a turn, the segments in hand are open."""
+        if self.tracer.finished:
+            self.tracer.sent()
         if self.in_hand is not None:
             for segment in self.in_hand:
                 self.withhold(segment)
@@ -244,6 +253,8 @@ class Edges:
                 xors[anchor] = xors.get(anchor, 0) ^ edge
             made = Segment(origin, items, lineage=Lineage(edges, anchors))
         made.sent_s = self._stopwatch()
+        if self._acks.tracer.roots:
+            self._acks.tracer.mark(made)
         if self.stamps is not None:
             self.stamps.stamp(made)
         return made

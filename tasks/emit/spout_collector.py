@@ -358,7 +358,7 @@ class Trees:
         self, emit_buffer: EmitBuffer, ids: Sequence[MessageId], emissions: Sequence[Emission] | None, failures: int
     ) -> None:
         """Send a tree, after all that was emitted before."""
-        emitter = self._emitter
+        emitter, tracer = self._emitter, self._emitter.acks.tracer
         emitter.counters.trees += 1
         emitter.seal()
         root = emit_buffer.root
@@ -366,9 +366,16 @@ class Trees:
             emitter.seal_buffer(emit_buffer)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
+        if failures or tracer.wanted:
+            root = tracer.chosen(root, ids, failures)
         root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
+        traced = root & tracer.mask == tracer.mask
+        if traced:
+            tracer.emitted(root, ids, failures)
         emitter.seal_buffer(emit_buffer)
+        if traced:
+            tracer.sent()
         # The edges of a tree's first segments go with its INIT, not with a turn's acks. Without an edge (a custom
         # grouping chose no target, or no consumer is left) the ledger finds the tree complete.
         self.inits.waiting.append((root, emitter.acks.xors.pop(root, 0)))

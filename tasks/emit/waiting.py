@@ -236,7 +236,7 @@ def cut_off(
 ) -> Segment:
     """A piece of a segment, which keeps the edge of the rest; the last piece gets the remaining edge."""
     piece = Segment(whole.origin, items)
-    piece.ingested_ms, piece.sent_s = whole.ingested_ms, whole.sent_s
+    piece.ingested_ms, piece.sent_s, piece.traced = whole.ingested_ms, whole.sent_s, whole.traced
     if anchors is None:
         return piece
     if whole.lineage is not None:

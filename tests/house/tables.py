@@ -154,6 +154,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "ui/app.py",  # the server of the page
         "ui/commands.py",  # its requests and responses
         "ui/routes.py",  # the same
+        "ui/traces.py",  # the same
     ),
     "http": (),
     "urllib.request": (),

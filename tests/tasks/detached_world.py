@@ -36,6 +36,8 @@ from aiostorm.tasks.emit.lineage import MANY, UNTRACKED, lineage_of, mark_done
 from aiostorm.tasks.emit.out_streams import OutStreams
 from aiostorm.topology import Fields, Origin, RepeatedAnchor, Segment, Tuple
 
+from .parts import tracer
+
 ORIGIN = Origin("spout", 1, "default", Fields("messages"))
 TIMEOUT_S = 10.0
 
@@ -83,7 +85,7 @@ class Bolt:
         ackers: Any = world.ackers
         self.ids = IdSource(world.rng.randbytes)
         counters = TaskCounters()
-        acks = AckBatch(ackers, counters, float)
+        acks = AckBatch(ackers, counters, tracer())
         self.emitter = Emitter(OutStreams("bolt", {}), self.ids, acks, counters, lambda *refused: None, stopwatch=float)
         self.held: list[Tuple] = []
         self.executed: list[Segment] = []

@@ -18,14 +18,14 @@ from aiostorm.tasks.execute.function_executor import RESULTS_CHUNK
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 from aiostorm.topology import Fields, Lineage, Origin, Segment
 
-from .parts import DoesRich, Notes, Numbers, line, rows
+from .parts import DoesRich, Notes, Numbers, line, rows, tracer
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
 
 
 def ack_batch() -> tuple[AckBatch, Mailbox]:
     box = Mailbox(10)
-    return AckBatch([box], TaskCounters(), float), box
+    return AckBatch([box], TaskCounters(), tracer()), box
 
 
 def sent_to(box: Mailbox) -> list[tuple[list[tuple[int, int]], list[Any]]]:
@@ -85,7 +85,7 @@ async def test_two_open_segments_of_a_root_and_one_of_several_roots() -> None:
 
 async def test_each_of_two_ackers_gets_what_concerns_its_roots_and_no_empty_message() -> None:
     even, odd = Mailbox(10), Mailbox(10)
-    books = AckBatch([even, odd], TaskCounters(), float)
+    books = AckBatch([even, odd], TaskCounters(), tracer())
     books.done(Segment(ORIGIN, [1], root=6, edge=1))
     books.post()
     assert (sent_to(even), sent_to(odd)) == ([([(6, 1)], [])], [])
@@ -105,7 +105,7 @@ async def test_each_of_two_ackers_gets_what_concerns_its_roots_and_no_empty_mess
 
 async def test_each_of_two_ackers_gets_the_sub_trees_of_its_roots() -> None:
     even, odd = Mailbox(10), Mailbox(10)
-    books = AckBatch([even, odd], TaskCounters(), float)
+    books = AckBatch([even, odd], TaskCounters(), tracer())
     first, second = (Segment(ORIGIN, [1, 2], root=root, edge=1, indices=[0, 1]) for root in (6, 7))
     ids = IdSource(random.Random(1).randbytes)
     assert books.detach(first, ids)

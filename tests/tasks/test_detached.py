@@ -17,6 +17,7 @@ from aiostorm.tasks.emit.lineage import lineage_of, mark_done
 from aiostorm.topology import Fields, Lineage, Origin, RepeatedAnchor, Segment
 
 from .detached_world import World
+from .parts import tracer
 
 ORIGIN = Origin("spout", 1, "default", Fields("n"))
 ALONE = single_root(77)
@@ -98,7 +99,7 @@ def test_a_batch_of_columns_is_one_message() -> None:
 
 def ack_batch() -> tuple[AckBatch, Mailbox]:
     box = Mailbox(10)
-    return AckBatch([box], TaskCounters(), float), box
+    return AckBatch([box], TaskCounters(), tracer()), box
 
 
 def sent_to(box: Mailbox) -> list[Any]:

@@ -35,6 +35,8 @@ from aiostorm.topology import (
 )
 from aiostorm.transport import UnsendableError
 
+from .parts import tracer
+
 BAD = "cannot be sent"
 
 
@@ -97,7 +99,7 @@ class Sender:
         self.emitter = Emitter(
             OutStreams("task", streams),
             ids,
-            AckBatch([], counters, float),
+            AckBatch([], counters, tracer()),
             counters,
             lambda e, row, stream: Failure("failed"),
             stopwatch=float,

@@ -36,6 +36,7 @@ STORM_KEYS = {
     "testing_always_try_serialize": ["topology.testing.always.try.serialize"],
     "debug": ["topology.debug"],
     "stall_report_s": ["topology.stall.report.secs"],
+    "trace_one_in": ["topology.trace.one.in"],
     "restart_max": ["topology.restart.max"],
     "restart_period_s": ["topology.restart.period.secs"],
     "restart_backoff_s": ["topology.restart.backoff.secs"],

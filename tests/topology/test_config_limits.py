@@ -27,6 +27,7 @@ LIMITS: list[tuple[str, Any, tuple[Any, ...], tuple[Any, ...]]] = [
     ("spout_wait_max_ms", 100.0, (0,), (-0.001,)),
     ("tick_tuple_freq_s", None, (0.001,), (0,)),
     ("stall_report_s", 1.0, (0,), (-0.001,)),
+    ("trace_one_in", 16_384, (0, 1, 4_194_304), (-1, 4_194_305)),
     ("restart_max", 5, (0,), (-1,)),
     ("restart_period_s", 30.0, (0.001,), (0,)),
     ("graceful_stop_s", 10.0, (0,), (-0.001,)),

@@ -78,9 +78,22 @@ class Segment:
     `indices[i]` is the index of row i's message within its tree (None when untracked or when `lineage` is given).
     `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 after row i was. `ingested_ms`
     is the time (wall clock) at which its rows entered the topology, if a component needs it (time_flow.py). `sent_s`:
-    when it was sent to its task here, or received from another worker (of the stopwatch; 0.0: unknown)."""
+    when it was sent to its task here, or received from another worker (of the stopwatch; 0.0: unknown). `traced`: is
+    its tree sampled (metrics/spans)?"""
 
-    __slots__ = ("done", "edge", "indices", "ingested_ms", "items", "lineage", "open", "origin", "root", "sent_s")
+    __slots__ = (
+        "done",
+        "edge",
+        "indices",
+        "ingested_ms",
+        "items",
+        "lineage",
+        "open",
+        "origin",
+        "root",
+        "sent_s",
+        "traced",
+    )
 
     def __init__(
         self,
@@ -101,6 +114,7 @@ class Segment:
         self.done: bytearray | None = None
         self.ingested_ms: int | None = None
         self.sent_s = 0.0
+        self.traced = False
 
     @property
     def tracked(self) -> bool:

@@ -66,6 +66,7 @@ class Exchange:
 
     `origin_of(task, stream)` returns the origin of what a remote task emits, or raises ProtocolError. `build`: a number
     that all exchanges of the tasks that belong together have. `stopwatch`: received segments are stamped with it.
+    `sampled`: the bits that the roots of sampled trees have: their segments are marked (metrics/spans).
     """
 
     def __init__(
@@ -80,10 +81,11 @@ class Exchange:
         codecs: Iterable[MessageCodec],
         on_lost: Callable[[str], None],
         stopwatch: Callable[[], float],
+        sampled: int = 0,
         build: int = 0,
     ) -> None:
         self.worker = worker
-        self._stopwatch = stopwatch
+        self._received = stopwatch, sampled
         self.begun = False
         self.closed = False
         self._router = router
@@ -191,9 +193,15 @@ class Exchange:
         receive_buffer = None if peer_channel is None else peer_channel.receive_buffers.get(target)
         if peer_channel is None or receive_buffer is None:
             raise ProtocolError(f"{peer} sends segments to task {target}, which is not a task of {self.worker}")
-        segments, now_s = unpack_segments(body, self._origin_of), self._stopwatch()
+        segments = unpack_segments(body, self._origin_of)
+        stopwatch, sampled = self._received
+        now_s = stopwatch()
         for segment in segments:
             segment.sent_s = now_s
+            if segment.lineage is not None:
+                segment.traced = any(root & sampled == sampled for root in segment.lineage.edges)
+            elif segment.root & sampled == sampled and segment.root:
+                segment.traced = True
         receive_buffer.add(segments)
 
     def _credit(self, peer: str, target: int, body: memoryview) -> None:

@@ -1,6 +1,6 @@
 // The page: chooses what is shown by the part of the address after #, and has the keys that work on every page.
 //   #/                     topologies
-//   #/t/NAME[/TAB]         a topology: overview, pressure, errors, workers, time, snapshots, config
+//   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, workers, time, snapshots, config
 //   #/t/NAME/c/COMPONENT   a component
 
 import { html, render, useEffect, useState } from "../vendor/htm-preact.js";
@@ -14,12 +14,14 @@ import { Pressure } from "./pressure.js";
 import { Snapshots } from "./snapshots.js";
 import { Times } from "./times.js";
 import { Topologies } from "./topologies.js";
+import { Traces } from "./traces.js";
 import { Actions, Overview } from "./topology.js";
 import { Workers } from "./workers.js";
 
 const TABS = [
   ["", "Overview", "o", Overview],
   ["pressure", "Pressure", "p", Pressure],
+  ["traces", "Traces", "r", Traces],
   ["errors", "Errors", "e", Errors],
   ["workers", "Workers", "w", Workers],
   ["time", "Time", "t", Times],
