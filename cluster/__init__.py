@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         UpdateResponse,
         ask,
     )
+    from .control.remote import RemoteTopologies, RemoteTopology, opened_remote
     from .control.socket import ControlSocket
     from .errors import (
         ControlError,
@@ -59,6 +60,8 @@ __all__ = [
     "NotCompletedError",
     "PipeHeartbeatSender",
     "ProcessBackend",
+    "RemoteTopologies",
+    "RemoteTopology",
     "Restore",
     "RunningTopology",
     "State",
@@ -86,6 +89,7 @@ __all__ = [
     "health_of_all",
     "import_topology",
     "lifespan",
+    "opened_remote",
     "plain_line",
     "running",
     "work",
@@ -96,6 +100,7 @@ _LATER = {
     "health": "Health health_of health_of_all",
     "control.protocol": "StatusRequest StatusResponse TraceRequest TraceResponse UpdateRequest UpdateResponse ask",
     "control.folder": "TopologySocket find",
+    "control.remote": "RemoteTopologies RemoteTopology opened_remote",
     "control.socket": "ControlSocket",
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "parent.worker_registry": "WorkerBackend",

@@ -78,7 +78,7 @@ class RunningTopology:
         self._ended: asyncio.Future[None] = system.loop.create_future()
         self._ending: _Ending | None = None
         self._failure: _Failure | None = None
-        self._finished = False
+        self._run = _Run(system.clock.now())
         self.problems: list[NotCompletedError] = []
         """Errors after a successful end, such as a sink that could not complete its output."""
 
@@ -88,6 +88,11 @@ class RunningTopology:
     def plan(self) -> Plan:
         """Its tasks, and the order of its components."""
         return self._runtime.plan
+
+    @property
+    def started_s(self) -> float:
+        """When it was submitted: seconds since 1970."""
+        return self._run.started_s
 
     def metrics(self) -> TopologyMetrics:
         """Counters of every component (the acker is `__acker`); those of workers as last reported."""
@@ -195,7 +200,7 @@ class RunningTopology:
         """Wait until every spout has called `collector.finish()` and everything it emitted is done."""
         async with asyncio.timeout(timeout_s):
             await self._runtime.wait_quiet(IdleGoal(finished=True, durable=True), self._check_alive)
-        self._finished = True
+        self._run.finished = True
 
     async def wait_ended(self) -> None:
         """Wait until it was killed or has failed (then TopologyFailedError)."""
@@ -308,7 +313,7 @@ class RunningTopology:
             if ending.at_once:
                 await self._runtime.kill()
                 return
-            whole = self._finished and self._failure is None and is_whole(self._runtime.reports.metrics())
+            whole = self._run.finished and self._failure is None and is_whole(self._runtime.reports.metrics())
             await self._runtime.stop()
             if whole and self._failure is None:
                 self.problems += await complete(self.name, self.topology.components.values())
@@ -398,6 +403,14 @@ class _Ending:
 
     at_once: bool
     task: asyncio.Task[None] = field(init=False)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The run of the topology. `started_s`: since 1970. `finished`: everything that its spouts had was processed."""
+
+    started_s: float
+    finished: bool = False
 
 
 class _DrainEndedError(Exception):

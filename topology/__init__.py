@@ -50,7 +50,7 @@ from .names import (
     TICK_STREAM,
     WATERMARK_STREAM,
 )
-from .plan import Plan, TaskSpec, make_plan
+from .plan import Plan, TaskSpec, make_plan, plan_with
 from .resources import Managed, Resource, WorkerContext, given_resource
 from .retention import retention_problems
 from .snapshot_config import Guarantee
@@ -115,6 +115,8 @@ from .window_keys import WindowDivision, WindowKey, window_division
 if TYPE_CHECKING:
     from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
     from .layout import Layout, layered
+    from .outline import outlined
+    from .pictures import graph_document
     from .svg import Arrow, Box, draw_graph
     from .text import markup, printable, shortened
 
@@ -236,6 +238,7 @@ __all__ = [
     "direct",
     "draw_graph",
     "given_resource",
+    "graph_document",
     "greatest_of",
     "has_batches",
     "has_identity",
@@ -247,8 +250,10 @@ __all__ = [
     "metadata_of",
     "nearest",
     "never",
+    "outlined",
     "part_of",
     "pieces_of",
+    "plan_with",
     "printable",
     "read_outputs",
     "retention_problems",
@@ -268,6 +273,8 @@ __all__ = [
 _LATER = {
     "builder": "BoltDeclarer SpoutDeclarer TopologyBuilder",
     "layout": "Layout layered",
+    "outline": "outlined",
+    "pictures": "graph_document",
     "svg": "Arrow Box draw_graph",
     "text": "markup printable shortened",
 }

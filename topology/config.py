@@ -299,6 +299,11 @@ class Config(LivenessConfig, SnapshotConfig):
         """The settings of a YAML file. Raises ConfigError with file, line and column."""
         return _merged([file_layer(Path(path))])
 
+    @classmethod
+    def restored(cls, values: Mapping[str, Setting], sources: Mapping[str, str]) -> Config:
+        """The configuration of another process: what was set, and the source of each. ConfigError."""
+        return _merged([Layer(dict(values), {name: sources.get(name, "keyword") for name in values})])
+
     def merge(self, other: Config | Mapping[str, Setting] | None) -> Config:
         """This config with what `other` sets explicitly. Raises ConfigError."""
         if other is None:

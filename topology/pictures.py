@@ -63,7 +63,7 @@ def dot(topology: Topology) -> str:
     return "\n".join([*lines, "}"])
 
 
-def document(topology: Topology) -> dict[str, Any]:
+def graph_document(topology: Topology) -> dict[str, Any]:
     """The graph as plain data: components with their streams, and what they read."""
     return {
         "topology": topology.name,
@@ -94,8 +94,8 @@ def document(topology: Topology) -> dict[str, Any]:
 
 
 def json_text(topology: Topology) -> str:
-    """`document` as JSON."""
-    return json.dumps(document(topology), indent=2, ensure_ascii=False)
+    """`graph_document` as JSON."""
+    return json.dumps(graph_document(topology), indent=2, ensure_ascii=False)
 
 
 def picture(topology: Topology) -> str:

@@ -76,14 +76,21 @@ def make_plan(topology: Topology, config: Config) -> Plan:
         for spec in topology.components.values()
     }
     counts[ACKER_COMPONENT] = _ackers(config)
-    tasks: list[TaskSpec] = []
     tasks_of: dict[str, tuple[int, ...]] = {}
+    first = 1
     for component, count in counts.items():
-        first = len(tasks) + 1
-        tasks += [TaskSpec(first + index, component, index) for index in range(count)]
         tasks_of[component] = tuple(range(first, first + count))
+        first += count
+    return plan_with(topology, tasks_of)
+
+
+def plan_with(topology: Topology, tasks_of: Mapping[str, tuple[int, ...]]) -> Plan:
+    """The plan in which the components have these tasks, whose ids count from 1. ValueError for others."""
+    tasks = [TaskSpec(task, component, i) for component, ids in tasks_of.items() for i, task in enumerate(ids)]
+    if [task.task_id for task in tasks] != list(range(1, len(tasks) + 1)):
+        raise ValueError(f"task ids count from 1, in the order of the components: {tasks_of!r:.200}")
     feedback = feedback_edges(topology)
-    return Plan(tuple(tasks), tasks_of, _order(topology, feedback), feedback, time_flow(topology, feedback))
+    return Plan(tuple(tasks), dict(tasks_of), _order(topology, feedback), feedback, time_flow(topology, feedback))
 
 
 def _ackers(config: Config) -> int:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -38,12 +38,13 @@ from .feed import TooManyListenersError
 from .guard import CSRF_HEADER, HEADERS, Asked, Guard, Origin, Role, parse_origin
 from .model import Problem
 from .openapi import described
-from .pages import Pages
+from .pages import Pages, Topologies
 from .routes import PAGES, READING, VERSION, RefusedError, Route, document, prepare, version
 from .traces import TRACING
 
 if TYPE_CHECKING:
     from ..cluster import LocalCluster
+    from .reading import Shown
 
 log = logging.getLogger("aiostorm.ui")
 
@@ -79,7 +80,7 @@ def subapp(
     return make_app(lambda: cluster.topologies, guard)
 
 
-def make_app(topologies: Callable[[], Mapping[str, RunningTopology]], guard: Guard) -> web.Application:
+def make_app(topologies: Topologies, guard: Guard) -> web.Application:
     """The application with all routes, each with its role."""
     app = web.Application(middlewares=[_guarded], client_max_size=MOST_BODY_BYTES)
     pages = app[PAGES] = Pages(topologies, guard)
@@ -94,6 +95,15 @@ def make_app(topologies: Callable[[], Mapping[str, RunningTopology]], guard: Gua
 
     app.on_shutdown.append(end_feeds)
     return app
+
+
+class HasTopologies(Protocol):
+    """A cluster, or what knows the topologies of other programs."""
+
+    @property
+    def topologies(self) -> Mapping[str, Shown]:
+        """The running topologies, by name."""
+        ...
 
 
 class _RequestErrorFilter(logging.Filter):
@@ -147,7 +157,7 @@ class Dashboard:
             )
         return ips
 
-    async def start(self, cluster: LocalCluster) -> None:
+    async def start(self, cluster: HasTopologies) -> None:
         """Listen, and show the topologies of the cluster. NetworkError if the port is taken."""
         ips = await self.check()
         scheme = "http" if self._tls is None else "https"
@@ -221,6 +231,8 @@ async def _guarded(request: web.Request, handler: Callable[[web.Request], Any]) 
         headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
         return _problem(refused.status, refused.reason, headers)
     try:
+        if "/api/" in request.path:
+            await pages.refresh(request.match_info.get("name", ""))
         response: web.StreamResponse = await handler(request)
         return response
     except RefusedError as error:

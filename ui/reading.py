@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..backpressure import THROTTLED
 from ..metrics import HISTOGRAMS, METRICS
@@ -32,9 +32,12 @@ from .recent import Recent, histograms_of, latency_of
 
 if TYPE_CHECKING:
     from ..backpressure import ComponentPressure
-    from ..cluster import RunningTopology
+    from ..cluster import RemoteTopology, RunningTopology
     from ..metrics import ComponentMetrics, Series, TaskMetrics
     from ..topology import Subscription, Topology
+
+Shown: TypeAlias = "RunningTopology | RemoteTopology"
+"""A topology of this program, or of another one."""
 
 SERIES: Final = (
     "emitted",
@@ -56,7 +59,7 @@ SERIES: Final = (
 _NUMBERS: Final = tuple(name for name in METRICS if name not in HISTOGRAMS)
 
 
-def summary_of(running: RunningTopology) -> TopologySummary:
+def summary_of(running: Shown) -> TopologySummary:
     """A line of the list."""
     topology = running.topology
     metrics = running.metrics()
@@ -73,7 +76,7 @@ def summary_of(running: RunningTopology) -> TopologySummary:
     )
 
 
-def graph_of(running: RunningTopology) -> Graph:
+def graph_of(running: Shown) -> Graph:
     """How it is drawn."""
     topology = running.topology
     inputs = [(spec, one) for spec in topology.components.values() for one in _drawn(topology, spec.inputs)]
@@ -102,9 +105,7 @@ def targets_of(topology: Topology) -> dict[str, list[str]]:
     return found
 
 
-def tick_of(
-    running: RunningTopology, second: int, at_s: float, targets: Mapping[str, list[str]], recent: Recent
-) -> Tick:
+def tick_of(running: Shown, second: int, at_s: float, targets: Mapping[str, list[str]], recent: Recent) -> Tick:
     """The topology now. `recent`: what its latencies were in the last seconds; it keeps what they are now."""
     metrics, pressure, config = running.metrics(), running.backpressure(), running.config
     marks = Marks(config.backpressure_low_mark, config.backpressure_high_mark)
@@ -155,7 +156,7 @@ def row_of(tick: Tick, components: tuple[str, ...]) -> list[float]:
     return row
 
 
-def detail_of(running: RunningTopology, component: str, at_s: float) -> ComponentDetail:
+def detail_of(running: Shown, component: str, at_s: float) -> ComponentDetail:
     """The tasks of a component at this time, which is now. KeyError if there is none with that id."""
     spec = running.topology.components[component]
     found = running.metrics()[component]
@@ -171,7 +172,7 @@ def detail_of(running: RunningTopology, component: str, at_s: float) -> Componen
     return ComponentDetail(at_s, component, spec.kind, inputs, outputs, rows, own)
 
 
-def workers_of(running: RunningTopology) -> tuple[WorkerRow, ...]:
+def workers_of(running: Shown) -> tuple[WorkerRow, ...]:
     """The workers, with their tasks by component."""
     component_of = {task.task_id: task.component for task in running.plan.tasks}
     rows = []

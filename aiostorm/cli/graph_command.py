@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from .errors import errors
 from .importing import import_target
 from .options import TARGET_HELP, debug_option
 
-FORMATS = ("text", "mermaid", "dot", "svg", "json")
+FORMATS: Final[tuple[str, ...]] = ("text", "mermaid", "dot", "svg", "json")
 
 
 @click.command(help=f"Print the graph of a topology.\n\n    {TARGET_HELP}")
@@ -21,4 +23,4 @@ def graph(target: str, args: tuple[str, ...], form: str, debug: bool) -> None:
     with errors(debug=debug):
         _, topology = import_target(target, args)
         makers = (topology.describe, topology.to_mermaid, topology.to_dot, topology.to_svg, topology.to_json)
-        click.echo(dict(zip(FORMATS, makers, strict=True))[form]())
+        click.echo(makers[FORMATS.index(form)]())

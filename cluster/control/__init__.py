@@ -1,7 +1,7 @@
-"""Control of a running topology by other processes of its user (`aiostorm pressure`, `update`, `trace`).
+"""Control of a running topology by other processes of its user (`aiostorm pressure`, `update`, `trace`, `ui`, `top`).
 
-protocol.py has requests and responses, both sides; socket.py is the socket of a topology; folder.py finds the socket by
-name and process id.
+protocol.py has requests and responses, both sides (view.py: what is shown; orders.py: what is done); socket.py is the
+socket of a topology; folder.py finds the socket by name and process id; remote.py shows what runs elsewhere.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .folder import TopologySocket, find
     from .protocol import StatusRequest, StatusResponse, TraceRequest, TraceResponse, UpdateRequest, UpdateResponse, ask
+    from .remote import RemoteTopologies, RemoteTopology, opened_remote
     from .socket import ControlSocket
 
 __all__ = [
     "ControlSocket",
+    "RemoteTopologies",
+    "RemoteTopology",
     "StatusRequest",
     "StatusResponse",
     "TopologySocket",
@@ -25,11 +28,13 @@ __all__ = [
     "UpdateResponse",
     "ask",
     "find",
+    "opened_remote",
 ]
 
 _LATER = {
     "folder": "TopologySocket find",
     "protocol": "StatusRequest StatusResponse TraceRequest TraceResponse UpdateRequest UpdateResponse ask",
+    "remote": "RemoteTopologies RemoteTopology opened_remote",
     "socket": "ControlSocket",
 }
 

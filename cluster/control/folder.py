@@ -55,6 +55,11 @@ class TopologySocket:
         """Does the socket still exist?"""
         return Path(self.path).is_socket()
 
+    def is_called(self, wanted: str) -> bool:
+        """Does NAME or NAME@PID mean it?"""
+        name, at, pid = wanted.rpartition("@")
+        return self.file == file_name(wanted) or bool(at and pid == str(self.pid) and self.file == file_name(name))
+
     def __str__(self) -> str:
         return f"{self.name} (pid {self.pid})"
 

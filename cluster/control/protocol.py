@@ -2,9 +2,10 @@
 
     aiostorm run     answers at its control socket (see control/socket)
     aiostorm update  ── StatusRequest, UpdateRequest, TraceRequest ──► one connection for each ──► the running topology
-                     ◄── StatusResponse, UpdateResponse, TraceResponse, ErrorResponse ──
+    aiostorm ui      ── ViewRequest (view.py), OrderRequest (orders.py) ──► the same
+                     ◄── a response of each, ErrorResponse ──
 
-1. There are only these three requests. Every process that can open the socket is trusted: its folder has mode 0700.
+1. There are only these requests. Every process that can open the socket is trusted: its folder has mode 0700.
 2. A request is one frame of at most MAX_QUESTION_BYTES and must arrive at once; the response is one frame. At most
    MAX_ASKING requests are handled at a time. A connection carries one request.
 3. Errors are logged here; they do not affect the topology.
@@ -41,6 +42,9 @@ from ...transport import (
 )
 from ..errors import ControlError
 from ..tracing import TraceError
+from . import orders, view
+from .orders import OrderRequest, OrderResponse, carry_out
+from .view import ViewRequest, ViewResponse, respond
 
 if TYPE_CHECKING:
     from ..running_topology import RunningTopology
@@ -116,9 +120,6 @@ class ErrorResponse:
     problems: tuple[str, ...]
 
 
-Request = StatusRequest | UpdateRequest | TraceRequest
-Response = StatusResponse | UpdateResponse | TraceResponse
-
 _RECORDS: Final[tuple[type[object], ...]] = (
     StatusRequest,
     StatusResponse,
@@ -128,7 +129,7 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     TraceResponse,
     ErrorResponse,
 )
-_VIEW: Final[tuple[type[object], ...]] = (
+_SHARED: Final[tuple[type[object], ...]] = (
     Backpressure,
     ComponentPressure,
     TaskPressure,
@@ -139,12 +140,15 @@ _VIEW: Final[tuple[type[object], ...]] = (
     Step,
 )
 
+Request = StatusRequest | UpdateRequest | TraceRequest | ViewRequest | OrderRequest
+Response = StatusResponse | UpdateResponse | TraceResponse | ViewResponse | OrderResponse
+
 
 def register() -> None:
     """Register these messages in this process, so that they can be sent."""
-    for record in _RECORDS:
+    for record in (*_RECORDS, *view.RECORDS, *orders.RECORDS):
         register_record(record, f"aiostorm.control.{record.__name__}")
-    for record in _VIEW:
+    for record in (*_SHARED, *view.SHARED_RECORDS):
         register_record(record, f"aiostorm.{record.__name__}")
 
 
@@ -204,7 +208,11 @@ class Control:
                 return await self._update(settings)
             case TraceRequest(component=str(component), timeout_s=float(timeout_s)) if 0 <= timeout_s <= MAX_TRACE_S:
                 return TraceResponse(self._running.name, await self._trace(component or None, timeout_s))
-        raise UnreadableError("the only requests are for the status, for a trace, and to change settings")
+            case ViewRequest() as wanted:
+                return respond(self._running, wanted)
+            case OrderRequest() as order:
+                return await carry_out(self._running, order)
+        raise UnreadableError("the only requests are for the status, a view or a trace, to change settings, and orders")
 
     def _status(self) -> StatusResponse:
         running = self._running
@@ -246,10 +254,10 @@ def _packed(answer: Response | ErrorResponse) -> bytes:
 # -- client ------------------------------------------------------------------------------------------------------------
 
 
-async def ask(network: Network, target: TopologySocket, question: Request) -> Response:
+async def ask(network: Network, target: TopologySocket, question: Request, within_s: float = ANSWER_S) -> Response:
     """Send a request. ControlError if there is no response or it failed; ConfigError for settings not allowed."""
     register()
-    answer_s = ANSWER_S + (question.timeout_s if isinstance(question, TraceRequest) else 0.0)
+    answer_s = within_s + (question.timeout_s if isinstance(question, TraceRequest) else 0.0)
     try:
         async with asyncio.timeout(answer_s):
             connection = await network.connect(f"unix:{target.path}")
@@ -259,7 +267,8 @@ async def ask(network: Network, target: TopologySocket, question: Request) -> Re
             finally:
                 connection.close()
     except TimeoutError as error:
-        not_known = "; whether it was done is not known" if isinstance(question, UpdateRequest) else ""
+        changes = not isinstance(question, StatusRequest | ViewRequest | TraceRequest)
+        not_known = "; whether it was done is not known" if changes else ""
         raise ControlError(
             f"{target} has not answered within {answer_s:g} s{not_known}: does user code block its event loop?"
         ) from error
@@ -272,8 +281,13 @@ async def ask(network: Network, target: TopologySocket, question: Request) -> Re
             f"{target} cannot be asked: {error}" if target.is_there else f"{target} has ended"
         ) from error
     match answer:
+        case ErrorResponse(kind=kind) if kind == UnreadableError.__name__ and isinstance(question, ViewRequest):
+            raise ControlError(
+                f"{target} runs another version of aiostorm, which cannot be shown from here: "
+                "start it again with the version of this command"
+            )
         case ErrorResponse(kind=kind, problems=problems):
             raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{target}: {problems[0]}")
-        case StatusResponse() | UpdateResponse() | TraceResponse():
+        case StatusResponse() | UpdateResponse() | TraceResponse() | ViewResponse() | OrderResponse():
             return answer
     raise ControlError(f"{target} answers with {type(answer).__name__}: do both run the same version?")

@@ -1,0 +1,64 @@
+"""`aiostorm ui`: the page of topologies that run in other programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .conftest import JOBS, Command, Process
+
+Start = Callable[..., Process]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no unix sockets")
+
+
+def get(url: str, path: str, method: str = "GET") -> Any:
+    request = urllib.request.Request(f"{url}api/v1/topologies{path}", method=method, headers={"X-Aiostorm": "1"})  # noqa: S310 - http
+    with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+        return json.load(response)
+
+
+def until_url(process: Process) -> str:
+    process.until_err("The page is at ")
+    return next(word for word in process.err.split() if word.startswith("http://"))
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start) -> None:
+    page = start("ui", "--ui", "0")
+    url = until_url(page)
+    assert "shows nothing yet: none runs" in page.err
+    running = start("run", f"{JOBS}:endless", "-q")
+    page.until_err("is shown, too")
+    running.until_out("under way")
+    [found] = get(url, "")["topologies"]
+    assert (found["name"], found["state"]) == ("endless", "ACTIVE")
+    tick = get(url, "/endless")
+    assert tick["components"][0]["counts"]["emitted"] > 0
+    assert get(url, "/endless/graph")["nodes"]
+    assert get(url, "/endless/deactivate", "POST")["state"] == "INACTIVE"
+    running.send(signal.SIGINT)
+    assert running.end().code == 130
+    page.until_err("has ended; the page shows how it was last")
+    last = get(url, "/endless")
+    assert (last["state"], "has ended" in last["degraded"]) == ("KILLED", True)
+    page.send(signal.SIGINT)
+    ended = page.end()
+    assert (ended.code, ended.out) == (130, "")
+    assert "Traceback" not in ended.err
+
+
+def test_what_cannot_be_shown_is_one_message(aiostorm: Command) -> None:
+    outcome = aiostorm("ui", "orders")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "Error: no topology 'orders' of yours runs here with `aiostorm run`; none does\n"
+    assert aiostorm("ui", "--ui", "0.0.0.0:0").code == 78
+    assert aiostorm("ui", "--ui=99999").code == 2
+    assert "--ui" in aiostorm("ui", "--help").out
