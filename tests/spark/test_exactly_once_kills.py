@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,23 @@ def test_a_process_that_is_killed_gives_the_answer_of_spark(spark: Any, tmp_path
         out, err = process.communicate(timeout=200)
         assert "problems []" in out, err[-3000:]
     assert 0 < counts[0] <= counts[1] < len(wanted)
+    assert written(tmp_path) == wanted
+
+
+@pytest.mark.blocks_loop  # what the topology imports, at its submission
+async def test_workers_that_are_killed_give_the_answer_of_spark(spark: Any, tmp_path: Path) -> None:
+    write_input(tmp_path)
+    wanted = await asyncio.to_thread(answer, spark, tmp_path)
+    async with LocalCluster(workers=2) as cluster:
+        running = await cluster.submit("job", "tests.spark.exact_job:job", arguments=("batch", str(tmp_path)))
+        for share, victim in ((0.1, 0), (0.3, 1), (0.5, 0)):  # the session of Spark is in the first
+            await eventually(lambda share=share: len(written(tmp_path)) >= share * len(wanted))  # type: ignore[misc]
+            worker = running.workers()[victim]
+            os.kill(worker.pid, signal.SIGKILL)
+            await eventually(lambda victim=victim, was=worker: running.workers()[victim].restarts > was.restarts)  # type: ignore[misc]
+            assert len(written(tmp_path)) < len(wanted)
+        await running.wait_finished(200)
+        assert not running.problems
     assert written(tmp_path) == wanted
 
 
