@@ -8,6 +8,7 @@ loops.py            uvloop or asyncio            files.py            whole files
 stall.py            detects a blocked loop       threaded_store.py   a store with blocking operations
 forking.py          ends forked children         garbage.py          the garbage collector and large objects
 loop_turns.py       long work of several tasks
+machine.py          which start of the machine this is, and how long ago
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 process_metrics.py  what a process uses, and how late its event loop is
@@ -25,6 +26,7 @@ from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loop_turns import LoopTurns
 from .loops import loop_factory
+from .machine import boot_id, shared_file_system, since_boot_s
 from .process_metrics import ProcessMetrics, forget_process, look_at_process
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         MAX_STDIN_BYTES,
         Child,
         ChildLine,
+        ProcessIdentity,
         PythonSpawner,
         Spawner,
         WarmPool,
@@ -62,6 +65,7 @@ __all__ = [
     "LoopTurns",
     "NewFile",
     "Order",
+    "ProcessIdentity",
     "ProcessMetrics",
     "PythonSpawner",
     "Rng",
@@ -77,6 +81,7 @@ __all__ = [
     "WarmPool",
     "add_system",
     "age_objects",
+    "boot_id",
     "check_blob_name",
     "check_size",
     "check_stdin",
@@ -89,6 +94,8 @@ __all__ = [
     "make_folders",
     "order_problems",
     "remove_system",
+    "shared_file_system",
+    "since_boot_s",
     "sync_folder",
     "watch_stalls",
     "write_file",
@@ -97,7 +104,8 @@ __all__ = [
 
 _LATER = {
     "directory_store": "DirectoryStore",
-    "processes": "MAX_STDIN_BYTES Child ChildLine PythonSpawner Spawner WarmPool check_stdin die_with_parent",
+    "processes": "MAX_STDIN_BYTES Child ChildLine ProcessIdentity PythonSpawner Spawner WarmPool check_stdin "
+    "die_with_parent",
     "threaded_store": "BlobFiles ThreadedStore check_size",
 }
 

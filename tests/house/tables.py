@@ -14,6 +14,8 @@ MACHINES: Final = (
     "actors/lanes.py",
     "actors/policy.py",
     "backpressure/*.py",
+    "cluster/coordination/operations.py",
+    "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
     "cluster/health.py",
     "cluster/scheduler.py",
@@ -110,6 +112,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
+        "runtime/machine.py",  # the time since the machine was started
         "runtime/process_metrics.py",  # real time, and the processor's
         "cluster/worker/heartbeat.py",  # the same
         "aiostorm/cli/certs_command.py",  # certificates have dates; no loop runs there
@@ -176,7 +179,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/parent/process_backend.py",  # a folder for the sockets of workers
     ),
     "shutil": ("spark/java.py",),  # which Java is on PATH
-    "sqlite3": (),
+    "sqlite3": ("cluster/coordination/sqlite_tree.py",),  # a store for the processes of one machine
     "dbm": (),
     "glob": (),
     "fileinput": (),
@@ -193,6 +196,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/files.py",
         "runtime/forking.py",  # a forked child ends
         "runtime/process_metrics.py",  # what this process uses
+        "runtime/processes/identity.py",  # which process is it?
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
@@ -245,6 +249,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "concurrent.futures": (
         "runtime/threaded_store.py",  # the medium is waited for in a thread
+        "cluster/coordination/sqlite.py",  # the same
         "spark/sinks/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/user_code.py",  # components with blocking=True run in threads
         "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
@@ -314,7 +319,9 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             "runtime/directory_store.py",
             "runtime/files.py",
+            "runtime/machine.py",  # Linux tells in files what is mounted, and which start this is
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
+            "runtime/processes/identity.py",  # when a process began: the same
             "cluster/control/folder.py",  # a folder of sockets
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets

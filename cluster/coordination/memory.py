@@ -1,0 +1,95 @@
+"""MemoryStore: a coordination store in this process, for simulated worlds: its clients share one Tree.
+
+A client that is cut off cannot reach it: its session ends when its time is over, as it would in a real store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from .operations import Node, Operation, UnavailableError
+from .polled import SESSION_S, PolledCoordination, open_polled
+from .tree import Tree
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
+
+
+class MemoryStore:
+    """The store. `away`: no client reaches it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.tree = Tree()
+        self.away = False
+        self._clock = clock
+        self._news: dict[MemoryBackend, set[str]] = {}
+
+    def client(self, *, session_s: float = SESSION_S) -> AbstractAsyncContextManager[PolledCoordination]:
+        """A client of it."""
+        return open_polled(self.backend(), self._clock, "the store in memory", session_s=session_s)
+
+    def backend(self) -> MemoryBackend:
+        """What a client uses: it can be cut off."""
+        backend = MemoryBackend(self, self._clock)
+        self._news[backend] = set()
+        return backend
+
+    def expire(self) -> None:
+        """End the sessions whose time is over, and tell all clients what has changed."""
+        self.tree.expire(self._clock.monotonic())
+        changed = self.tree.take_changed()
+        for news in self._news.values():
+            news |= changed
+
+    def news(self, backend: MemoryBackend) -> set[str]:
+        """What one client has not learned yet."""
+        self.expire()
+        news, self._news[backend] = self._news[backend], set()
+        return news
+
+    def forget(self, backend: MemoryBackend) -> None:
+        """This client needs no news any more."""
+        self._news.pop(backend, None)
+
+
+class MemoryBackend:
+    """One client's way to the store. `cut_off`: it cannot reach it."""
+
+    def __init__(self, store: MemoryStore, clock: Clock) -> None:
+        self.cut_off = False
+        self._store = store
+        self._clock = clock
+        self._session_s = 0.0
+
+    async def begin(self, session_s: float) -> int:
+        self._session_s = session_s
+        return self._reached().begin(self._clock.monotonic() + session_s)
+
+    async def poll(self, session: int, *, renew: bool) -> Collection[str] | None:
+        tree, now_s = self._reached(), self._clock.monotonic()
+        tree.renew(session, now_s, now_s + self._session_s if renew else tree.sessions.get(session, 0.0))
+        return self._store.news(self)
+
+    async def get(self, path: str) -> Node | None:
+        return self._reached().nodes.get(path)
+
+    async def children(self, path: str) -> list[str]:
+        return self._reached().children(path)
+
+    async def apply(self, operations: Sequence[Operation], session: int) -> tuple[int, ...]:
+        return self._reached().apply(operations, session)
+
+    async def end(self, session: int) -> None:
+        self._reached().end(session)
+        self._store.expire()
+
+    async def close(self) -> None:
+        self._store.forget(self)
+
+    def _reached(self) -> Tree:
+        if self.cut_off or self._store.away:
+            raise UnavailableError("the store in memory cannot be reached")
+        self._store.expire()
+        return self._store.tree
