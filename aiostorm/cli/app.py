@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "run": "Run a topology on this machine.",
     "snapshots": "List the snapshots of a topology.",
     "spare": "",
+    "top": "Show running topologies in the terminal: rates, mailboxes, latencies, why spouts wait, errors.",
     "trace": "Show one tuple tree of a running topology, from its spout to its ack.",
     "ui": "Show topologies that run in other programs in a browser.",
     "update": "Change settings of a running topology.",
