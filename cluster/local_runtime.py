@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorSystem, Question
 from ..backpressure import Backpressure
 from ..metrics import ComponentMetrics, PlacedRow, TaskCounters, TaskMetrics, TopologyMetrics, Trace, joined_traces
-from ..runtime import look_at_process
+from ..runtime import Profile, Sampler, is_virtual, look_at_process
 from ..tasks import Activate, Deactivate, ErrorReport, GetResult, MailboxWrapper, TaskActor, direct
 from ..topology import ACKER_COMPONENT, Config, Plan, Topology
 from .changes import Changes
 from .idle_detection import IdleDetector, IdleGoal
+from .profiles import Profiles
 from .stalls import StallReports
 from .task_set import TaskSet
 from .tasks_here import TasksHere, make_tasks
@@ -35,8 +38,9 @@ LOCAL: Final = "local"
 class LocalReports:
     """Reads the tasks of this process. A RuntimeReports."""
 
-    def __init__(self, tasks: TasksHere, stalls: StallReports) -> None:
+    def __init__(self, tasks: TasksHere, stalls: StallReports, profiles: Profiles) -> None:
         self._tasks = tasks
+        self._profiles = profiles
         self._stalls = stalls
         self.spans = tasks.env.span_ring()
         """What is kept of sampled tuple trees."""
@@ -98,6 +102,9 @@ class LocalReports:
         master = self._tasks.master
         return Backpressure() if master is None else master.view()
 
+    def profiles(self) -> list[Profile]:
+        return self._profiles.last()
+
     def traces(self) -> list[Trace]:
         env = self._tasks.env
         component_of = {task.task_id: task.component for task in env.plan.tasks}
@@ -112,7 +119,10 @@ class LocalReports:
 
 
 class LocalRuntime:
-    """The tasks in this process: all of a topology, or the part given by `hosting`. `snapshots`: for exactly once."""
+    """The tasks in this process: all of a topology, or the part given by `hosting`. `snapshots`: for exactly once.
+
+    `profiled`: gets profiles of stalls while they last, in another thread; None: they are kept here.
+    """
 
     def __init__(
         self,
@@ -125,6 +135,7 @@ class LocalRuntime:
         mailbox_wrapper: MailboxWrapper = direct,
         hosting: Hosting | None = None,
         snapshots: Agent | None = None,
+        profiled: Callable[[Profile], None] | None = None,
     ) -> None:
         self.mode: Mode = "inactive"
         tasks = make_tasks(
@@ -146,8 +157,10 @@ class LocalRuntime:
         if tasks.exchange is not None:
             tasks.exchange.on_idle(self._idle.notify)
         self._changes = Changes()  # that may have ended the tasks
-        self._stalls = StallReports(name, self._stall_limits_s())
-        self.reports = LocalReports(tasks, self._stalls)
+        self._profiles = Profiles()
+        kept = partial(self._profiles.keep, LOCAL)
+        self._stalls = StallReports(name, self._stall_limits_s(), kept if profiled is None else profiled)
+        self.reports = LocalReports(tasks, self._stalls, self._profiles)
 
     @property
     def plan(self) -> Plan:
@@ -180,6 +193,28 @@ class LocalRuntime:
             if spout.task.component in spouts:
                 tracer = spout.acks.tracer
                 tracer.wanted = min(tracer.wanted + count, MAX_WANTED)
+
+    async def profile(self, seconds: float) -> list[Profile]:
+        loop = asyncio.get_running_loop()
+        if is_virtual(loop):
+            return []
+        taken: asyncio.Future[Profile] = loop.create_future()
+
+        def done(profile: Profile) -> None:
+            if not taken.done():
+                taken.set_result(profile)
+
+        def sampled(profile: Profile) -> None:
+            loop.call_soon_threadsafe(done, profile)
+
+        sampler = Sampler(seconds, sampled)
+        sampler.start()
+        try:
+            profile = replace(await taken, worker=LOCAL)
+        finally:
+            sampler.stop()
+        self._profiles.keep(LOCAL, profile)
+        return [profile]
 
     async def fresh_traces(self) -> list[Trace]:
         return self.reports.traces()

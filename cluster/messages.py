@@ -5,8 +5,8 @@
     "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
-                     WantTraces, GetSpans ───────────────────────────► the same
-                ◄── TaskGaveUp, WorkerLeaving ──                                         sent without an answer
+                     WantTraces, GetSpans, TakeProfile ──────────────► the same
+                ◄── TaskGaveUp, WorkerLeaving, ProfileTaken ──                           sent without an answer
 
 With exactly once (see snapshots/messages.py for the rest):
     "setup actor":  … Open, Rebuild, Connect, Prepare, Open, Rebuild … ──► a SnapshotSetup in each Connect
@@ -28,7 +28,7 @@ from ..runtime import ProcessMetrics
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import SpanRow, WireRow
-    from ..runtime import Stall
+    from ..runtime import Profile, Stall
     from ..tasks import ErrorReport
     from ..topology import Setting
     from .snapshots.messages import SnapshotSetup
@@ -164,6 +164,20 @@ class WantTraces:
 
     spouts: tuple[str, ...]
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeProfile:
+    """Sample where this process is, for so long. ProfileTaken follows."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTaken:
+    """From a worker: a profile."""
+
+    profile: Profile
 
 
 @dataclass(frozen=True, slots=True)

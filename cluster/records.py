@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
-from ..runtime import ProcessMetrics, Stall
+from ..runtime import ProcessMetrics, Profile, Stall
 from ..state import BlobRef, Done, Failed
 from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
 from ..transport import register_record
@@ -29,7 +29,9 @@ from .messages import (
     PeerEnded,
     PeerRestarted,
     Prepare,
+    ProfileTaken,
     StatusReport,
+    TakeProfile,
     TaskGaveUp,
     UpdateConfig,
     WantTraces,
@@ -51,6 +53,8 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     UpdateConfig,
     WantTraces,
     GetSpans,
+    ProfileTaken,
+    TakeProfile,
     GetIdleReport,
     GatherResults,
     FetchResult,
@@ -61,6 +65,7 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     WorkerLeaving,
     IdleReport,
     ProcessMetrics,
+    Profile,
     ErrorReport,
     Stall,
     Backpressure,

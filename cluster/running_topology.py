@@ -19,7 +19,7 @@ import enum
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorEscalatedError, ActorSystem
 from ..tasks import ErrorReport, describe
@@ -36,13 +36,15 @@ from .tracing import TraceError, next_trace, untraced
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import SnapshotMetrics, TopologyMetrics, Trace
-    from ..runtime import Stall
+    from ..runtime import Profile, Stall
     from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
     from .task_set import TaskSet
 
 log = logging.getLogger("aiostorm.cluster")
+
+MAX_PROFILE_S: Final = 60.0
 
 
 class State(enum.StrEnum):
@@ -123,6 +125,24 @@ class RunningTopology:
         Components whose tasks have not moved for a while are shown as empty.
         """
         return self._runtime.reports.backpressure()
+
+    def profiles(self) -> list[Profile]:
+        """The last profiles, the last one first: those that `profile` has taken, and those of stalls.
+
+        A worker whose event loop is blocked by user code is sampled by itself, and shown here while it is. If all tasks
+        are in this process, its own loop is blocked: then the log names the line.
+        """
+        return self._runtime.reports.profiles()
+
+    async def profile(self, seconds: float = 5.0) -> list[Profile]:
+        """Sample where the code of all processes is, a hundred times a second, for so long: one profile of each.
+
+        ValueError for no time, or more than 60 s. In virtual time there is none.
+        """
+        if not 0 < seconds <= MAX_PROFILE_S:
+            raise ValueError(f"a profile takes more than 0 and at most {MAX_PROFILE_S:g} seconds, not {seconds!r}")
+        self._check_alive()
+        return await self._runtime.profile(seconds)
 
     def traces(self) -> list[Trace]:
         """The tuple trees that were sampled, the last one first: 1 in `topology.trace.one.in`, and those of `trace`.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from ..backpressure import Backpressure
     from ..metrics import TopologyMetrics, Trace
-    from ..runtime import Stall
+    from ..runtime import Profile, Stall
     from ..tasks import ErrorReport
     from ..topology import Config, MessageId, Plan, Result
     from .idle_detection import IdleGoal
@@ -64,6 +64,10 @@ class RuntimeReports(Protocol):
 
     def backpressure(self) -> Backpressure:
         """The latest state."""
+        ...
+
+    def profiles(self) -> list[Profile]:
+        """The last profiles, the last one first."""
         ...
 
     def traces(self) -> list[Trace]:
@@ -112,6 +116,10 @@ class TopologyRuntime(Protocol):
 
     async def want_traces(self, spouts: Sequence[str], count: int) -> None:
         """The next `count` trees of each task of these spouts are sampled."""
+        ...
+
+    async def profile(self, seconds: float) -> list[Profile]:
+        """Sample where all processes are, for so long. One whose event loop is blocked gives the profile of that."""
         ...
 
     async def fresh_traces(self) -> list[Trace]:

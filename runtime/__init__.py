@@ -12,6 +12,7 @@ machine.py          which start of the machine this is, and how long ago
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 process_metrics.py  what a process uses, and how late its event loop is
+profile.py          where threads are, sampled, for flame graphs
 setting_order.py    which setting must not exceed which
 """
 
@@ -28,6 +29,7 @@ from .loop_turns import LoopTurns
 from .loops import loop_factory
 from .machine import boot_id, shared_file_system, since_boot_s
 from .process_metrics import ProcessMetrics, forget_process, look_at_process
+from .profile import Profile, Sampler, StallProfile
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, is_ours, watch_stalls
@@ -67,11 +69,14 @@ __all__ = [
     "Order",
     "ProcessIdentity",
     "ProcessMetrics",
+    "Profile",
     "PythonSpawner",
     "Rng",
+    "Sampler",
     "SpawnError",
     "Spawner",
     "Stall",
+    "StallProfile",
     "StallWatch",
     "Store",
     "StoreError",

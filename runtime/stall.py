@@ -13,6 +13,8 @@ second thread reads the loop thread's stack and its current asyncio task, and re
 4. Time in which this process did nothing at all does not count (Ctrl-Z, a suspended or busy machine): then the watching
    thread was late itself, and no processor time was used. Code that keeps the interpreter's lock also delays the
    thread, but uses processor time: it is reported.
+5. After its report, a stall is sampled as long as it lasts (profile.py), for those who want the profile: at once, then
+   twice a second, and rarely when it lasts long. It is for ways out of this process that need no loop.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from .clock import is_virtual
@@ -37,6 +41,13 @@ log = logging.getLogger("aiostorm.actors")
 _PACKAGE_ROOTS = tuple(f"{root}{os.sep}" for root in (Path(__file__).parent.parent, Path(asyncio.__file__).parent))
 _WAITING = ("selectors.py", "runners.py", "base_events.py", "windows_events.py")
 """Files of the innermost frame of an idle loop (uvloop has no Python frames, so there it is the caller's)."""
+
+
+SAMPLE_S: Final = 0.01
+SAMPLED_S: Final = 10.0
+"""After so long, a stall is sampled at RARE_S only."""
+
+RARE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +68,19 @@ class Stall:
 
 
 class StallWatch:
-    """Watches the running loop; `report` is called in the watching thread and must not block or use the loop."""
+    """Watches the running loop; `report` and `sampled` are called in the watching thread, and must not use the loop.
 
-    def __init__(self, limit_s: float, report: Callable[[Stall], None]) -> None:
+    `sampled(stall, frame)`: with each sample of the loop's thread while the stall lasts; False: enough.
+    """
+
+    def __init__(
+        self, limit_s: float, report: Callable[[Stall], None], sampled: Callable[[Stall, FrameType], bool] | None = None
+    ) -> None:
         if limit_s <= 0:
             raise ValueError(f"a stall limit must be more than 0 seconds, not {limit_s}")
         self._limit_s = limit_s
         self._report = report
+        self._sampled = sampled
         self._beat_s = 0.0  # until the watch is started
         self._over = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -120,6 +137,29 @@ class StallWatch:
                 self._report(stall)
             except Exception:
                 log.exception("the report of a stall failed: %s", stall)
+            self._sample(stall, beat_s)
+            asked_s, asked_cpu_s = time.monotonic(), time.process_time()
+
+    def _sample(self, stall: Stall, beat_s: float) -> None:
+        """Sample the loop's thread until it goes on."""
+        if self._sampled is None:
+            return
+        begun_s = time.monotonic()
+        while self._beat_s == beat_s:
+            frame = sys._current_frames().get(self._loop_thread)
+            spent_s = time.monotonic() - begun_s
+            try:
+                goes_on = frame is not None and self._sampled(
+                    replace(stall, blocked_s=stall.blocked_s + spent_s), frame
+                )
+            except Exception:
+                log.exception("the profile of a stall failed: %s", stall)
+                return
+            if not goes_on:
+                return
+            del frame  # it would keep what its function refers to
+            if self._over.wait(SAMPLE_S if spent_s < SAMPLED_S else RARE_S):
+                return
 
     def _find_stall(self, blocked_s: float) -> Stall | None:
         frame = sys._current_frames().get(self._loop_thread)
@@ -146,18 +186,24 @@ class _SharedWatch:
 
     def __init__(self, limit_s: float) -> None:
         self.reports: list[Callable[[Stall], None]] = []
-        self.watch = StallWatch(limit_s, self._report)
+        self.sampled: list[Callable[[Stall, FrameType], bool]] = []
+        self.watch = StallWatch(limit_s, self._report, self._sampled)
 
     def _report(self, stall: Stall) -> None:
         for report in tuple(self.reports):
             report(stall)
 
+    def _sampled(self, stall: Stall, frame: FrameType) -> bool:
+        return any(sampled(stall, frame) for sampled in tuple(self.sampled))
+
 
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _SharedWatch]] = WeakKeyDictionary()
 
 
-def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[], None]:
-    """Report the stalls of the running loop until the returned function is called.
+def watch_stalls(
+    limit_s: float, report: Callable[[Stall], None], sampled: Callable[[Stall, FrameType], bool] | None = None
+) -> Callable[[], None]:
+    """Report the stalls of the running loop until the returned function is called. `sampled`: see StallWatch.
 
     All callers with the same limit share one watch: a hundred idle topologies need one thread and one callback.
     """
@@ -167,9 +213,13 @@ def watch_stalls(limit_s: float, report: Callable[[Stall], None]) -> Callable[[]
         shared = watches[limit_s] = _SharedWatch(limit_s)
         shared.watch.start()
     shared.reports.append(report)
+    if sampled is not None:
+        shared.sampled.append(sampled)
 
     def unwatch() -> None:
         shared.reports.remove(report)
+        if sampled is not None:
+            shared.sampled.remove(sampled)
         if not shared.reports:
             del watches[limit_s]
             shared.watch.stop()

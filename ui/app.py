@@ -39,6 +39,7 @@ from .guard import CSRF_HEADER, HEADERS, Asked, Guard, Origin, Role, parse_origi
 from .model import Problem
 from .openapi import described
 from .pages import Pages, Topologies
+from .profiles import PROFILING
 from .routes import PAGES, READING, VERSION, RefusedError, Route, document, prepare, version
 from .traces import TRACING
 
@@ -205,6 +206,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *READING,
     *COMMANDS,
     *TRACING,
+    *PROFILING,
     Route("GET", f"/api/{VERSION}/openapi.json", Role.VIEWER, openapi, "This document.", dict),
 )
 

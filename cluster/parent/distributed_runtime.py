@@ -21,6 +21,7 @@ From: Storm's supervisor and nimbus in one; theirs communicate through ZooKeeper
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -30,7 +31,16 @@ from ..changes import Changes
 from ..distributed_idle import DistributedIdleDetector, IdleReport
 from ..errors import WorkerError, WorkerTaskError
 from ..idle_detection import IdleGoal
-from ..messages import GetIdleReport, PeerDied, PeerEnded, StatusReport, TaskGaveUp, UpdateConfig, WantTraces
+from ..messages import (
+    GetIdleReport,
+    PeerDied,
+    PeerEnded,
+    StatusReport,
+    TakeProfile,
+    TaskGaveUp,
+    UpdateConfig,
+    WantTraces,
+)
 from .assignment import Deployment, settings_of
 from .builds import Builds, ExactlyOnce
 from .reports import DistributedReports
@@ -40,6 +50,7 @@ from .worker_queries import fetch_spans, idle_report, notify_all, results_of
 if TYPE_CHECKING:
     from ...actors import Answer
     from ...metrics import Trace
+    from ...runtime import Profile
     from ...topology import Config, Plan, Result
     from ..runtimes import Mode, OnTaskGaveUp
     from ..snapshots.messages import SnapshotCommand, SnapshotReport, SnapshotSetup
@@ -47,6 +58,9 @@ if TYPE_CHECKING:
     from .worker_registry import WorkerRegistry
 
 log = logging.getLogger("aiostorm.cluster")
+
+PROFILE_S: Final = 2.0
+"""After the end of a profile, its workers have so long to send it."""
 
 FIRST_S: Final = 0.002
 AGAIN_S: Final = 0.1
@@ -105,6 +119,18 @@ class DistributedRuntime:
 
     async def want_traces(self, spouts: Sequence[str], count: int) -> None:
         await notify_all(self._handles, WantTraces(tuple(spouts), count))
+
+    async def profile(self, seconds: float) -> list[Profile]:
+        before = set(self.reports.profiles())
+        awaited = {worker_handle.name for worker_handle in self._handles if worker_handle.works}
+        found: list[Profile] = []
+        with contextlib.suppress(TimeoutError):  # a worker that is blocked has sent what it does
+            async with asyncio.timeout(seconds + PROFILE_S):
+                await notify_all(self._handles, TakeProfile(seconds))
+                while awaited - {profile.worker for profile in found if not profile.blocked_s}:
+                    await self._changes.wait()
+                    found = [profile for profile in self.reports.profiles() if profile not in before]
+        return found
 
     async def fresh_traces(self) -> list[Trace]:
         await fetch_spans(self._handles)
@@ -222,6 +248,10 @@ class DistributedRuntime:
         error = WorkerTaskError(f"{report.error} (in {worker})")
         error.add_note(report.traceback)
         self._on_task_gave_up(report.path, error)
+        self._changes.notify()
+
+    def on_profile(self, worker: str, profile: Profile) -> None:
+        self.reports.keep_profile(worker, profile)
         self._changes.notify()
 
     def on_snapshot_report(self, report: SnapshotReport) -> None:

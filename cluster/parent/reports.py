@@ -12,11 +12,12 @@ from ...metrics import ComponentMetrics, TaskMetrics, TopologyMetrics, Trace, jo
 from ...runtime import ProcessMetrics
 from ...topology import ACKER_COMPONENT
 from ..messages import Finish, GetStatus, StatusReport
+from ..profiles import Profiles
 from ..snapshots.messages import Rebuild
 from .worker_spans import WorkerSpans
 
 if TYPE_CHECKING:  # a worker handle has reports
-    from ...runtime import Stall
+    from ...runtime import Profile, Stall
     from ...tasks import ErrorReport
     from ...topology import MessageId
     from ..runtimes import WorkerStatus
@@ -102,6 +103,7 @@ class DistributedReports:
         self._errors: deque[ErrorReport] = deque(maxlen=KEPT)
         self._stalls: deque[Stall] = deque(maxlen=KEPT)
         self._events: deque[PressureEvent] = deque(maxlen=KEPT)
+        self._profiles = Profiles()
         self._pressure = Backpressure(deployment.config.backpressure_enable)
 
     def take(self, status: StatusReport) -> None:
@@ -143,6 +145,13 @@ class DistributedReports:
     def backpressure(self) -> Backpressure:
         """The last report of the worker with the topology master, with the events of all its processes."""
         return replace(self._pressure, events=tuple(self._events))
+
+    def keep_profile(self, worker: str, profile: Profile) -> None:
+        """A worker has sent a profile."""
+        self._profiles.keep(worker, profile)
+
+    def profiles(self) -> list[Profile]:
+        return self._profiles.last()
 
     def traces(self) -> list[Trace]:
         spans = {name: worker.reports.spans for name, worker in self._worker_handles.items()}

@@ -32,6 +32,7 @@ from ..messages import (
     PeerEnded,
     PeerRestarted,
     StatusReport,
+    TakeProfile,
     TaskGaveUp,
     UpdateConfig,
     WantTraces,
@@ -47,6 +48,7 @@ from .worker_setup import WorkerSetup
 
 if TYPE_CHECKING:
     from ...actors import Answer
+    from ...runtime import Profile
     from ...runtime.processes import Child
     from ..snapshots.messages import EndTasks, SnapshotCommand, SnapshotReport
     from .assignment import Deployment
@@ -131,7 +133,7 @@ class WorkerHandle:
         if self.works and self.mode != self._process.mode:
             self._process.poll_now.set()
 
-    async def notify(self, news: PeerEnded | PeerDied | UpdateConfig | WantTraces) -> None:
+    async def notify(self, news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile) -> None:
         """Send the end of another worker, settings, …; returns when the worker has answered, or cannot."""
         if self._process.has_joined:
             await self._notify(news)
@@ -189,6 +191,9 @@ class WorkerHandle:
 
     def on_task_gave_up(self, report: TaskGaveUp) -> None:
         self._events.on_task_gave_up(self.name, report)
+
+    def on_profile(self, profile: Profile) -> None:
+        self._events.on_profile(self.name, profile)
 
     def on_snapshot_report(self, report: SnapshotReport) -> None:
         self._events.on_snapshot_report(report)

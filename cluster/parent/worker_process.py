@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from ...runtime import Profile
     from ...runtime.processes import Child
     from ..messages import StatusReport, TaskGaveUp, WorkerJoined
     from ..snapshots.messages import SnapshotCommand, SnapshotReport
@@ -40,6 +41,10 @@ class WorkerEvents(Protocol):
 
     def on_task_gave_up(self, worker: str, report: TaskGaveUp) -> None:
         """A task of the worker has failed for good."""
+        ...
+
+    def on_profile(self, worker: str, profile: Profile) -> None:
+        """A profile of the worker."""
         ...
 
     def on_snapshot_report(self, report: SnapshotReport) -> None:

@@ -27,6 +27,7 @@ from ..messages import (
     GetSpans,
     PeerDied,
     PeerEnded,
+    TakeProfile,
     UpdateConfig,
     WantTraces,
 )
@@ -45,7 +46,7 @@ NEWS_S: Final = 0.5
 
 
 async def notify_all(
-    worker_handles: Sequence[WorkerHandle], news: PeerEnded | PeerDied | UpdateConfig | WantTraces
+    worker_handles: Sequence[WorkerHandle], news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile
 ) -> None:
     """Send a message to all workers; returns when all have answered, or after NEWS_S."""
     try:

@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
 from ...transport import Network, Node, PeerLostError, PeerStarted
-from ..messages import DRIVER, PARENT, TaskGaveUp, WorkerJoined, WorkerLeaving
+from ..messages import DRIVER, PARENT, ProfileTaken, TaskGaveUp, WorkerJoined, WorkerLeaving
 from ..records import register
 from ..scheduler import WorkerInfo
 from ..snapshots.messages import SnapshotReport
-from ..worker.log import WorkerLog
+from ..worker.log import WorkerLog, profile_in
 from .children import LocalChildren, RemoteWorkers
 
 if TYPE_CHECKING:
     from ...actors import Message
+    from ...runtime import Profile
     from ...runtime.processes import Child, ChildLine, Spawner
 
 log = logging.getLogger("aiostorm.cluster")
@@ -122,6 +123,10 @@ class WorkerListener(Protocol):
 
     def on_alive(self) -> None:
         """A sign of life has arrived."""
+        ...
+
+    def on_profile(self, profile: Profile) -> None:
+        """A profile has arrived: one that was ordered, or of a stall that lasts."""
         ...
 
 
@@ -264,7 +269,7 @@ class WorkerRegistry:
             self._remote.early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
 
-    def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving | SnapshotReport) -> None:
+    def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport) -> None:
         """A worker reports an event."""
         listener = self._listeners.get(worker)
         if listener is None:
@@ -273,6 +278,8 @@ class WorkerRegistry:
             listener.on_task_gave_up(report)
         elif isinstance(report, WorkerLeaving):
             listener.on_leaving(report)
+        elif isinstance(report, ProfileTaken):
+            listener.on_profile(report.profile)
         else:
             listener.on_snapshot_report(report)
 
@@ -305,10 +312,13 @@ class WorkerRegistry:
             listener.on_alive()
 
     def _on_line(self, line: ChildLine) -> None:
-        listener = self._listeners.get(line.name)
+        listener, profile = self._listeners.get(line.name), profile_in(line)
         if listener is not None:
             listener.on_alive()
-        self._log.line(line)
+        if profile is None:
+            self._log.line(line)
+        elif listener is not None:
+            listener.on_profile(profile)
 
 
 class _ReportActor(Actor):
@@ -321,7 +331,7 @@ class _ReportActor(Actor):
     def receive(self, message: Message) -> None:
         if isinstance(message, WorkerJoined):
             self._registry.on_joined(self._worker, message)
-        elif isinstance(message, TaskGaveUp | WorkerLeaving | SnapshotReport):
+        elif isinstance(message, TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport):
             self._registry.on_report(self._worker, message)
         else:
             raise TypeError(f"a parent has no such message: {message!r:.200}")

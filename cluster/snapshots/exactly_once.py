@@ -18,6 +18,7 @@ from .no_reports import NoReports
 
 if TYPE_CHECKING:
     from ...metrics import SnapshotMetrics, Trace
+    from ...runtime import Profile
     from ...state import ListedSnapshot
     from ...topology import Config, Plan, Result
     from ..idle_detection import IdleGoal
@@ -81,6 +82,9 @@ class ExactlyOnceRuntime:
 
     async def want_traces(self, spouts: Sequence[str], count: int) -> None:
         """Without effect: with exactly once tuples are in no tree."""
+
+    async def profile(self, seconds: float) -> list[Profile]:
+        return await self.inner.profile(seconds)
 
     async def fresh_traces(self) -> list[Trace]:
         return []

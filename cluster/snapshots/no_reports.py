@@ -8,7 +8,7 @@ from ...backpressure import Backpressure
 from ...metrics import TopologyMetrics, Trace
 
 if TYPE_CHECKING:
-    from ...runtime import Stall
+    from ...runtime import Profile, Stall
     from ...tasks import ErrorReport
     from ...topology import MessageId
     from ..runtimes import WorkerStatus
@@ -33,6 +33,9 @@ class NoReports:
 
     def backpressure(self) -> Backpressure:
         return Backpressure()
+
+    def profiles(self) -> list[Profile]:
+        return []
 
     def traces(self) -> list[Trace]:
         return []

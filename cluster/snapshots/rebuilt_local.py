@@ -20,7 +20,7 @@ from .agent import Agent
 
 if TYPE_CHECKING:
     from ...backpressure import Backpressure
-    from ...runtime import Stall
+    from ...runtime import Profile, Stall
     from ...tasks import ErrorReport
     from ...topology import Config, MessageId, Plan, Result
     from ..runtimes import Mode, WorkerStatus
@@ -72,6 +72,9 @@ class RebuiltReports:
 
     def backpressure(self) -> Backpressure:
         return self._runtime.reports.backpressure()
+
+    def profiles(self) -> list[Profile]:
+        return self._runtime.reports.profiles()
 
     def traces(self) -> list[Trace]:
         return []
@@ -170,6 +173,9 @@ class RebuiltLocalRuntime:
 
     async def want_traces(self, spouts: Sequence[str], count: int) -> None:
         """Without effect: with exactly once tuples are in no tree."""
+
+    async def profile(self, seconds: float) -> list[Profile]:
+        return await self._runtime.profile(seconds)
 
     async def fresh_traces(self) -> list[Trace]:
         return []

@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ...runtime import LIVENESS, AiostormError
+from ...runtime import LIVENESS, AiostormError, Profile
 from ...transport import BlockingConnection, Identity, LinkPulse, Security, dial_blocking
 from ..messages import PARENT, WORKER
-from .log import HEARTBEAT_MARKER
+from .log import HEARTBEAT_MARKER, PROFILE_MARKER
 
 log = logging.getLogger("aiostorm.worker")
 
@@ -64,6 +64,14 @@ class PipeHeartbeatSender:
 
     def pause(self) -> None:
         pass
+
+
+def write_profile(profile: Profile) -> None:
+    """A child tells its parent where its loop is blocked, past the loop: a line on its standard error (see log)."""
+    try:
+        os.write(2, f"{PROFILE_MARKER}{profile.to_line()}\n".encode())
+    except OSError as error:  # the parent has ended, and this process will
+        log.debug("no profile can be written: %s", error)
 
 
 class NetworkHeartbeatSender:

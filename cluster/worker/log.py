@@ -6,9 +6,10 @@
 
 1. Each line of a record (a traceback has many) is marked, so that lines of several processes are not mixed up.
 2. A line that consists of HEARTBEAT_MARKER is a heartbeat, and is not shown (see heartbeat).
-3. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
-4. The output of a worker never reaches the parent's standard output, which contains results only.
-5. The last lines of each worker are kept, for the error that says why it ended.
+3. A line that begins with PROFILE_MARKER is a profile of a stall, and is not shown either (see `profile_in`).
+4. Unmarked lines (of an extension in C, of a child process) are shown as they are, with the worker's name.
+5. The output of a worker never reaches the parent's standard output, which contains results only.
+6. The last lines of each worker are kept, for the error that says why it ended.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from ...runtime import Profile
+
 if TYPE_CHECKING:
     from ...runtime.processes import ChildLine
 
 log = logging.getLogger("aiostorm.worker")
 
 HEARTBEAT_MARKER: Final = "\x05"
+PROFILE_MARKER: Final = "\x06"
 _MARKER, _END = "\x1e", "\x1f"
 KEPT: Final = 20
 
@@ -60,6 +64,17 @@ class WorkerLog:
     def forget(self, worker: str) -> None:
         """The worker has ended: drop its lines."""
         self._last.pop(worker, None)
+
+
+def profile_in(line: ChildLine) -> Profile | None:
+    """The profile that a worker has written while its loop is blocked; None if this line is another one."""
+    if line.stream != "stderr" or not line.text.startswith(PROFILE_MARKER):
+        return None
+    try:
+        return Profile.from_line(line.text.removeprefix(PROFILE_MARKER))
+    except ValueError as error:
+        log.debug("%s has written no profile: %s", line.name, error)
+        return None
 
 
 def plain_line(text: str) -> str:

@@ -40,7 +40,9 @@ from ..messages import (
     PeerEnded,
     PeerRestarted,
     Prepare,
+    ProfileTaken,
     StatusReport,
+    TakeProfile,
     TaskGaveUp,
     UpdateConfig,
     WantTraces,
@@ -52,18 +54,24 @@ from .status import span_report, status_report
 
 if TYPE_CHECKING:
     from ...actors import Answer, Message
+    from ...runtime import Profile
     from .peer_links import PeerLinks
     from .snapshots import WorkerSnapshots
 
 PROBLEMS: Final = 10
 """How many problems of a configuration or a topology are reported."""
 
+MAX_PROFILE_S: Final = 60.0
+
 ANSWERED_S: Final = 0.02
 """How long after its last answer a worker ends. The link sends what it has before it closes."""
 
 
 class WorkerService:
-    """The part of a topology that this worker runs. `over` is done when the worker may end."""
+    """The part of a topology that this worker runs. `over` is done when the worker may end.
+
+    `profiled`: gets profiles of stalls while they last, in another thread; None: they are not passed on.
+    """
 
     def __init__(
         self,
@@ -72,6 +80,7 @@ class WorkerService:
         importer: TopologyImporter,
         snapshots: WorkerSnapshots,
         send_to_parent: Callable[[object], None],
+        profiled: Callable[[Profile], None] | None = None,
     ) -> None:
         self.incarnation = _incarnation(system)
         self.part: LocalRuntime | None = None
@@ -85,6 +94,7 @@ class WorkerService:
         self._importer = importer
         self._imported: tuple[ImportTopology, Topology] | None = None
         self._parent = _ParentReports(send_to_parent, system.loop)
+        self._profiled = profiled
 
     @property
     def is_idle(self) -> bool:
@@ -128,6 +138,7 @@ class WorkerService:
                 gave_up=parent.gave_up,
                 hosting=hosting,
                 snapshots=agent,
+                profiled=self._profiled,
             )
         except (TopologyError, ConfigError) as error:
             problems = tuple(text[:MAX_TEXT_CHARS] for text in error.problems[:PROBLEMS])
@@ -206,6 +217,15 @@ class WorkerService:
         if self.part is not None:
             await self.part.want_traces(order.spouts, order.count)
 
+    def take_profile(self, order: TakeProfile) -> None:
+        """Start to sample; the answer does not wait for the end, since other commands wait behind it."""
+        if self.part is not None and 0 < order.seconds <= MAX_PROFILE_S:
+            self._system.guard(self._take_profile(self.part, order.seconds), name="profile")
+
+    async def _take_profile(self, part: LocalRuntime, seconds: float) -> None:
+        for profile in await part.profile(seconds):
+            self._parent.send(ProfileTaken(profile))
+
     def spans(self, order: GetSpans) -> StatusReport:
         """What is kept of sampled tuple trees."""
         return StatusReport(span_count=order.count) if self.part is None else span_report(self.part, order.count)
@@ -273,6 +293,10 @@ class _ParentReports:
         self._build = build
         self._ended = False
 
+    def send(self, report: object) -> None:
+        """Send the parent another report."""
+        self._send_to_parent(report)
+
     def next(self, build: int) -> _ParentReports:
         """Those of the next build."""
         return _ParentReports(self._send_to_parent, self.failed.get_loop(), build)
@@ -339,6 +363,8 @@ class ControlActor(Actor):
                 return self._service.update(message)
             case WantTraces():
                 return self._service.want_traces(message)
+            case TakeProfile():
+                return self._service.take_profile(message)
             case GetSpans():
                 return self._service.spans(message)
             case GetIdleReport():

@@ -35,6 +35,7 @@ from ...runtime import LIVENESS, AiostormError, Clock, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
 from ..records import register
+from .heartbeat import write_profile
 from .importing import Importer, TopologyImporter, import_target
 from .peer_links import PeerLinks
 from .service import ControlActor, SetupActor, WorkerService
@@ -125,7 +126,8 @@ class _Worker:
         node.on_peer(self._started)
         topologies = TopologyImporter(options.name, options.targets, importer, any_code=options.any_code)
         links, snapshots = PeerLinks(node, options.listen), WorkerSnapshots(self._system, send_to_parent, open_store)
-        service = self.service = WorkerService(self._system, links, topologies, snapshots, send_to_parent)
+        profiled = write_profile if options.is_child else None
+        service = self.service = WorkerService(self._system, links, topologies, snapshots, send_to_parent, profiled)
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
         try:

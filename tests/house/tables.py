@@ -114,6 +114,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
         "runtime/machine.py",  # the time since the machine was started
         "runtime/process_metrics.py",  # real time, and the processor's
+        "runtime/profile.py",  # how long real code is where
         "cluster/worker/heartbeat.py",  # the same
         "aiostorm/cli/certs_command.py",  # certificates have dates; no loop runs there
         "spark/executors/client.py",  # waits in an executor, where no loop runs
@@ -156,6 +157,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "transport/net/websockets.py",
         "ui/app.py",  # the server of the page
         "ui/commands.py",  # its requests and responses
+        "ui/profiles.py",  # the same
         "ui/routes.py",  # the same
         "ui/traces.py",  # the same
     ),
@@ -238,6 +240,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/batch/source.py",  # opened by the first task, in a thread
         "runtime/processes/parent_watch.py",  # waits for the parent's end, whatever the loop does
         "runtime/stall.py",
+        "runtime/profile.py",  # looks at the other threads
         "cluster/worker/heartbeat.py",  # says that the process lives, while the loop is stuck
         "cluster/worker/log.py",  # the name of the thread that prints: a blocking component's
         "spark/calls.py",  # what blocks in the JVM

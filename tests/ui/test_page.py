@@ -29,7 +29,7 @@ pytestmark = [
     ),
 ]
 
-TABS: Final = ("", "/pressure", "/traces", "/errors", "/workers", "/time", "/snapshots", "/config")
+TABS: Final = ("", "/pressure", "/traces", "/errors", "/profile", "/workers", "/time", "/snapshots", "/config")
 THEMES: Final = ("light", "dark")
 WIDTHS: Final = (320, 768, 1440, 3840)
 

@@ -1,6 +1,6 @@
 // The page: chooses what is shown by the part of the address after #, and has the keys that work on every page.
 //   #/                     topologies
-//   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, workers, time, snapshots, config
+//   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, profile, workers, time, snapshots, config
 //   #/t/NAME/c/COMPONENT   a component
 
 import { html, render, useEffect, useState } from "../vendor/htm-preact.js";
@@ -11,6 +11,7 @@ import { Errors } from "./errors.js";
 import { useLive } from "./live.js";
 import { Announce, Chip, Failure, Pause, StateChip } from "./parts.js";
 import { Pressure } from "./pressure.js";
+import { Profiles } from "./profile.js";
 import { Snapshots } from "./snapshots.js";
 import { Times } from "./times.js";
 import { Topologies } from "./topologies.js";
@@ -23,6 +24,7 @@ const TABS = [
   ["pressure", "Pressure", "p", Pressure],
   ["traces", "Traces", "r", Traces],
   ["errors", "Errors", "e", Errors],
+  ["profile", "Profile", "f", Profiles],
   ["workers", "Workers", "w", Workers],
   ["time", "Time", "t", Times],
   ["snapshots", "Snapshots", "s", Snapshots],
