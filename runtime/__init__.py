@@ -13,6 +13,7 @@ processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
 process_metrics.py  what a process uses, and how late its event loop is
 profile.py          where threads are, sampled, for flame graphs
+user_files.py       which code is the user's
 setting_order.py    which setting must not exceed which
 """
 
@@ -32,8 +33,9 @@ from .process_metrics import ProcessMetrics, forget_process, look_at_process
 from .profile import Profile, Sampler, StallProfile
 from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
-from .stall import Stall, StallWatch, is_ours, watch_stalls
+from .stall import Stall, StallWatch, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
+from .user_files import is_ours
 
 if TYPE_CHECKING:
     from .directory_store import DirectoryStore

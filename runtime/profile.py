@@ -19,9 +19,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .stall import Stall, is_ours
+from .user_files import is_ours
+
+if TYPE_CHECKING:
+    from .stall import Stall
 
 PERIOD_S: Final = 0.01
 
@@ -41,7 +44,7 @@ class Profile:
     """The stacks of one process: (frames, from the outermost on, joined by ";"; how often it was seen).
 
     The first frame is the task. `begun_at_s`: seconds since 1970. `seconds`: how long was sampled. `blocked_s`: for so
-    long the event loop has been blocked; 0.0: it is a profile that a user asked for. That of a stall grows while it lasts.
+    long the event loop has been blocked; 0.0: a user asked for the profile. That of a stall grows while it lasts.
     """
 
     begun_at_s: float

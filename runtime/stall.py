@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 import threading
 import time
@@ -34,11 +33,10 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from .clock import is_virtual
+from .user_files import is_ours
 
 log = logging.getLogger("aiostorm.actors")
 
-# As they are imported, without following links: that is how they appear in a stack.
-_PACKAGE_ROOTS = tuple(f"{root}{os.sep}" for root in (Path(__file__).parent.parent, Path(asyncio.__file__).parent))
 _WAITING = ("selectors.py", "runners.py", "base_events.py", "windows_events.py")
 """Files of the innermost frame of an idle loop (uvloop has no Python frames, so there it is the caller's)."""
 
@@ -234,13 +232,3 @@ def user_frame(stack: traceback.StackSummary) -> traceback.FrameSummary:
         if is_ours(outer.filename) and not is_ours(inner.filename):
             return inner
     return found
-
-
-def is_ours(filename: str) -> bool:
-    """Does the file belong to this package or to asyncio?"""
-    # Examples and tests are inside a checkout's root, but are user code.
-    for root in _PACKAGE_ROOTS:
-        if filename.startswith(root):
-            rest = filename[len(root) :].replace("\\", "/")
-            return not rest.startswith(("examples/", "tests/", "benchmarks/", ".venv/"))
-    return False

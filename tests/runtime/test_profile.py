@@ -33,7 +33,7 @@ WRONG = ["", "x", "{}", "[]", "[1,2,3,4,5]", "[1,2,3,[[1]],5]", '["a",2,3,[],5]'
 
 @pytest.mark.parametrize("line", WRONG)
 def test_what_is_no_profile_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         Profile.from_line(line)
 
 

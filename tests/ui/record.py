@@ -35,7 +35,7 @@ FEEDS: Final = Path(__file__).with_name("feeds")
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-DOCUMENTS: Final = ("graph", "pressure", "errors", "workers", "snapshots", "config")
+DOCUMENTS: Final = ("graph", "pressure", "errors", "workers", "snapshots", "config", "traces", "profiles")
 
 TICKS: Final = 6
 """That the page is sent after the past."""
@@ -153,10 +153,15 @@ async def _recorded(page: Served, running: RunningTopology, seconds: float) -> d
     ticks = [data for kind, data in events if kind == "tick"]
     past = (await page.ask("GET", f"{path}/metrics")).json()
     past["points"] = past["points"][:-TICKS]
+    await page.order("POST", f"{path}/trace")
+    await page.order("POST", f"{path}/profile", {"seconds": 0.5})
     documents = {name: (await page.ask("GET", f"{path}/{name}")).json() for name in DOCUMENTS}
     for node in documents["graph"]["nodes"]:
         component = f"components/{node['id']}"
         documents[component] = (await page.ask("GET", f"{path}/{component}")).json()
+    for row in documents["traces"]["traces"]:
+        trace = f"traces/{row['id']}"
+        documents[trace] = (await page.ask("GET", f"{path}/{trace}")).json()
     listed = (await page.ask("GET", "api/v1/topologies")).json()
     return {"topologies": listed, "documents": documents, "past": past, "ticks": ticks[-TICKS:]}
 
