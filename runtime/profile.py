@@ -59,6 +59,16 @@ class Profile:
         stacks = tuple(each for each in self.stacks if each[0].partition(";")[0].rpartition("[")[0] == component)
         return replace(self, stacks=stacks)
 
+    def within(self, size_bytes: int) -> Profile:
+        """Without the rarest stacks, if their text is larger than that."""
+        left, kept = size_bytes, 0
+        for stack, _ in self.stacks:
+            left -= len(stack.encode("utf-8", "replace")) + 16
+            if left < 0:
+                break
+            kept += 1
+        return self if kept == len(self.stacks) else replace(self, stacks=self.stacks[:kept])
+
     def to_line(self) -> str:
         """One line of at most LINE_BYTES; without the rarest stacks, if there are too many."""
         stacks = list(self.stacks)

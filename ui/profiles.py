@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from ..cluster import RemoteTopology
 from ..runtime import Profile  # noqa: TC001 - pydantic reads the annotations
 from .commands import body_of
 from .guard import Role
@@ -32,7 +33,9 @@ class ProfileOrder:
 
 async def profiles(request: web.Request) -> web.StreamResponse:
     """The profiles that are known."""
-    return document(ProfileList, ProfileList(tuple(watched_of(request).running.profiles())))
+    running = watched_of(request).running
+    found = await running.profile(0.0) if isinstance(running, RemoteTopology) else running.profiles()
+    return document(ProfileList, ProfileList(tuple(found)))
 
 
 async def profile(request: web.Request) -> web.StreamResponse:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ...metrics import Span, Step, Trace
-from ...runtime import AiostormError, LoopClock
+from ...runtime import AiostormError, LoopClock, Profile
 from ...topology import Config, ConfigError
 from ...transport import (
     MAX_FRAME_BYTES,
@@ -60,6 +60,12 @@ QUESTION_S: Final = 2.0
 """How long to wait for the request of a connection, and for its end after the response."""
 
 MAX_TRACE_S: Final = 300.0
+
+MAX_PROFILE_S: Final = 60.0
+
+MAX_PROFILES: Final = 8
+MAX_PROFILE_BYTES: Final = 64 * 1024
+"""Of each: the response is one frame."""
 
 ANSWER_S: Final = 10.0
 """How long a client waits for the response."""
@@ -113,6 +119,21 @@ class TraceResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """Sample all processes for so many seconds; 0: only send the profiles that are known."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResponse:
+    """Profiles, the last one first."""
+
+    topology: str
+    profiles: tuple[Profile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorResponse:
     """The request failed. `kind`: the name of the error's class; `problems`: its texts."""
 
@@ -127,6 +148,8 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     UpdateResponse,
     TraceRequest,
     TraceResponse,
+    ProfileRequest,
+    ProfileResponse,
     ErrorResponse,
 )
 _SHARED: Final[tuple[type[object], ...]] = (
@@ -135,13 +158,14 @@ _SHARED: Final[tuple[type[object], ...]] = (
     TaskPressure,
     SpoutPacing,
     PressureEvent,
+    Profile,
     Trace,
     Span,
     Step,
 )
 
-Request = StatusRequest | UpdateRequest | TraceRequest | ViewRequest | OrderRequest
-Response = StatusResponse | UpdateResponse | TraceResponse | ViewResponse | OrderResponse
+Request = StatusRequest | UpdateRequest | TraceRequest | ProfileRequest | ViewRequest | OrderRequest
+Response = StatusResponse | UpdateResponse | TraceResponse | ProfileResponse | ViewResponse | OrderResponse
 
 
 def register() -> None:
@@ -212,6 +236,12 @@ class Control:
                 return respond(self._running, wanted)
             case OrderRequest() as order:
                 return await carry_out(self._running, order)
+            case ProfileRequest(seconds=float(seconds)) if 0 <= seconds <= MAX_PROFILE_S:
+                running = self._running
+                found = await running.profile(seconds) if seconds else running.profiles()
+                return ProfileResponse(
+                    running.name, tuple([profile.within(MAX_PROFILE_BYTES) for profile in found[:MAX_PROFILES]])
+                )
         raise UnreadableError("the only requests are for the status, a view or a trace, to change settings, and orders")
 
     def _status(self) -> StatusResponse:
@@ -257,7 +287,11 @@ def _packed(answer: Response | ErrorResponse) -> bytes:
 async def ask(network: Network, target: TopologySocket, question: Request, within_s: float = ANSWER_S) -> Response:
     """Send a request. ControlError if there is no response or it failed; ConfigError for settings not allowed."""
     register()
-    answer_s = within_s + (question.timeout_s if isinstance(question, TraceRequest) else 0.0)
+    answer_s = within_s
+    if isinstance(question, TraceRequest):
+        answer_s += question.timeout_s
+    elif isinstance(question, ProfileRequest):
+        answer_s += question.seconds
     try:
         async with asyncio.timeout(answer_s):
             connection = await network.connect(f"unix:{target.path}")
@@ -267,7 +301,7 @@ async def ask(network: Network, target: TopologySocket, question: Request, withi
             finally:
                 connection.close()
     except TimeoutError as error:
-        changes = not isinstance(question, StatusRequest | ViewRequest | TraceRequest)
+        changes = not isinstance(question, StatusRequest | ViewRequest | TraceRequest | ProfileRequest)
         not_known = "; whether it was done is not known" if changes else ""
         raise ControlError(
             f"{target} has not answered within {answer_s:g} s{not_known}: does user code block its event loop?"
@@ -288,6 +322,8 @@ async def ask(network: Network, target: TopologySocket, question: Request, withi
             )
         case ErrorResponse(kind=kind, problems=problems):
             raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{target}: {problems[0]}")
-        case StatusResponse() | UpdateResponse() | TraceResponse() | ViewResponse() | OrderResponse():
+        case StatusResponse() | UpdateResponse() | TraceResponse() | ProfileResponse() | ViewResponse():
+            return answer
+        case OrderResponse():
             return answer
     raise ControlError(f"{target} answers with {type(answer).__name__}: do both run the same version?")

@@ -22,13 +22,13 @@ from ..errors import ControlError
 from ..running_topology import State
 from .folder import find, running_topologies
 from .orders import SNAPSHOT_S, OrderName, OrderRequest, OrderResponse
-from .protocol import ANSWER_S, TraceRequest, TraceResponse, UpdateRequest, ask
+from .protocol import ANSWER_S, ProfileRequest, ProfileResponse, TraceRequest, TraceResponse, UpdateRequest, ask
 from .view import Reports, View, ViewRequest, ViewResponse, opened
 
 if TYPE_CHECKING:
     from ...backpressure import Backpressure
     from ...metrics import SnapshotMetrics, TopologyMetrics, Trace
-    from ...runtime import Stall
+    from ...runtime import Profile, Stall
     from ...state import ListedSnapshot
     from ...tasks import ErrorReport
     from ...topology import Plan, Setting, Topology
@@ -181,6 +181,13 @@ class RemoteTopology:
             raise ControlError(f"{self.target} answers with {type(answer).__name__}: do both run the same version?")
         self._traces.appendleft(answer.trace)
         return answer.trace
+
+    async def profile(self, seconds: float = 5.0) -> list[Profile]:
+        """Sample all its processes for so long; 0.0: the profiles that are known there. ControlError."""
+        answer = await ask(self._network, self.target, ProfileRequest(seconds))
+        if not isinstance(answer, ProfileResponse):
+            raise ControlError(f"{self.target} answers with {type(answer).__name__}: do both run the same version?")
+        return list(answer.profiles)
 
     async def snapshots(self) -> list[ListedSnapshot]:
         """The snapshots, the oldest first."""

@@ -62,6 +62,7 @@ PROBLEMS: Final = 10
 """How many problems of a configuration or a topology are reported."""
 
 MAX_PROFILE_S: Final = 60.0
+MAX_PROFILE_BYTES: Final = 256 * 1024
 
 ANSWERED_S: Final = 0.02
 """How long after its last answer a worker ends. The link sends what it has before it closes."""
@@ -224,7 +225,7 @@ class WorkerService:
 
     async def _take_profile(self, part: LocalRuntime, seconds: float) -> None:
         for profile in await part.profile(seconds):
-            self._parent.send(ProfileTaken(profile))
+            self._parent.send(ProfileTaken(profile.within(MAX_PROFILE_BYTES)))
 
     def spans(self, order: GetSpans) -> StatusReport:
         """What is kept of sampled tuple trees."""
