@@ -4,7 +4,7 @@ from .components import ComponentMetrics, SnapshotMetrics, TopologyMetrics
 from .counters import ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics, added
 from .declared import HISTOGRAMS, METRICS, Metric, metrics_table
 from .histogram import BOUNDS, RELATIVE_ERROR, Histogram, bucket_of
-from .openmetrics import OPENMETRICS, PLAIN_TEXT, content_type, render
+from .openmetrics import OPENMETRICS, PLAIN_TEXT, Family, content_type, families, render
 from .own import MetricError, Names, OwnMetrics
 from .series import Series
 from .spans import (
@@ -37,6 +37,7 @@ __all__ = [
     "SPLIT",
     "ClockEstimate",
     "ComponentMetrics",
+    "Family",
     "Histogram",
     "Metric",
     "MetricError",
@@ -59,6 +60,7 @@ __all__ = [
     "added",
     "bucket_of",
     "content_type",
+    "families",
     "joined_traces",
     "mask_of",
     "metrics_table",
