@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .parent.process_backend import ProcessBackend
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend
+    from .report import Report, ReportError
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
     from .snapshots.place import Restore
@@ -62,6 +63,8 @@ __all__ = [
     "ProcessBackend",
     "RemoteTopologies",
     "RemoteTopology",
+    "Report",
+    "ReportError",
     "Restore",
     "RunningTopology",
     "State",
@@ -108,6 +111,7 @@ _LATER = {
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
     "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
+    "report": "Report ReportError",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
     "snapshots.place": "Restore",

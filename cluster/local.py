@@ -165,6 +165,7 @@ class LocalCluster:
             make_runtime=lambda gave_up: self._make_runtime(
                 name, topology, settings, target, tuple(arguments), gave_up, Beginning(restore, repeat_output)
             ),
+            page_url=lambda: str(getattr(self._page, "url", "")),
         )
         self._topologies[name] = running
         if lost := lost_at_restart(topology, settings):

@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..actors import ActorEscalatedError, ActorSystem
@@ -29,6 +29,7 @@ from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 from .health import Health, health_of
 from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
+from .run_parts import DrainEndedError, RunEnd, RunFailure, RunInfo
 from .snapshots.exactly_once import ExactlyOnceRuntime
 from .snapshots.rebuilt_local import RebuiltLocalRuntime
 from .tracing import TraceError, next_trace, untraced
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..runtime import Profile, Stall
     from ..state import ListedSnapshot
     from ..topology import MessageId, Result, Setting
+    from .report import Report
     from .runtimes import OnTaskGaveUp, TopologyRuntime, WorkerStatus
     from .task_set import TaskSet
 
@@ -69,6 +71,7 @@ class RunningTopology:
         *,
         on_killed: Callable[[], None],
         make_runtime: Callable[[OnTaskGaveUp], TopologyRuntime],
+        page_url: Callable[[], str] = str,
     ) -> None:
         self.name = name
         self.topology = topology
@@ -78,9 +81,9 @@ class RunningTopology:
         self._runtime = make_runtime(self._task_gave_up)
         self._on_killed = on_killed
         self._ended: asyncio.Future[None] = system.loop.create_future()
-        self._ending: _Ending | None = None
-        self._failure: _Failure | None = None
-        self._run = _Run(system.clock.now())
+        self._ending: RunEnd | None = None
+        self._failure: RunFailure | None = None
+        self._run = RunInfo(system.clock.now(), page_url)
         self.problems: list[NotCompletedError] = []
         """Errors after a successful end, such as a sink that could not complete its output."""
 
@@ -173,6 +176,29 @@ class RunningTopology:
     def health(self) -> Health:
         """Is it live and ready, and if not, why?"""
         return health_of(self.state, self.workers(), self.degraded)
+
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, or failed?"""
+        return self.state in (State.KILLED, State.FAILED)
+
+    def report(self, path: str | os.PathLike[str]) -> Report:
+        """Write an HTML report of the run, for which no network and no script is needed; a file that is there is
+        replaced.
+
+        `await running.report("run.html")` writes what it is now. `async with running.report("run.html"):` also records
+        rates, mailboxes, waits and latencies over time while it is in the block, and writes at its end. ReportError if
+        it cannot be written.
+        """
+        from .report import Report
+
+        return Report(self, path, self._system.clock, lambda work: self._system.guard(work, name=f"record {self.name}"))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from .report import card
+
+        return card(self, self._system.clock.now(), self._run.page_url())
 
     async def results(self, timeout_s: float | None = None) -> dict[str, list[Result]]:
         """Component → what `result()` of each task returned; components that only return None are left out.
@@ -313,7 +339,7 @@ class RunningTopology:
             wait_s = self.config.message_timeout_s
         ending = self._ending
         if ending is None:
-            ending = self._ending = _Ending(at_once=wait_s <= 0 or self.state in (State.STARTING, State.FAILED))
+            ending = self._ending = RunEnd(at_once=wait_s <= 0 or self.state in (State.STARTING, State.FAILED))
             if self.state is not State.FAILED:
                 self.state = State.KILLED
             ending.task = self._system.guard(self._end(ending, wait_s), name=f"kill {self.name}")
@@ -325,7 +351,7 @@ class RunningTopology:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _end(self, ending: _Ending, wait_s: float) -> None:
+    async def _end(self, ending: RunEnd, wait_s: float) -> None:
         try:
             if not ending.at_once:
                 self._runtime.set_mode("ended")
@@ -349,14 +375,14 @@ class RunningTopology:
         except TimeoutError:
             left = self._runtime.reports.metrics().pending
             log.warning("topology %s: killed with %d messages pending after %g s", self.name, left, wait_s)
-        except _DrainEndedError:
+        except DrainEndedError:
             log.warning("topology %s: killed while it drained", self.name)
 
     def _task_gave_up(self, path: str, error: BaseException) -> None:
         if self._failure is not None:
             return
         cause = error.__cause__ if isinstance(error, ActorEscalatedError) and error.__cause__ else error
-        self._failure = _Failure(path.rpartition("/")[2], cause)
+        self._failure = RunFailure(path.rpartition("/")[2], cause)
         log.error("topology %s failed: %s gave up: %s", self.name, self._failure.task, describe(cause))
         if self.state is not State.KILLED:
             self.state = State.FAILED
@@ -405,33 +431,4 @@ class RunningTopology:
 
     def _check_drain(self) -> None:
         if self._failure is not None or (self._ending is not None and self._ending.at_once):
-            raise _DrainEndedError
-
-
-@dataclass(slots=True)
-class _Failure:
-    """The task that has failed for good, and its last error. `reported`: has a caller received it?"""
-
-    task: str
-    error: BaseException
-    reported: bool = False
-
-
-@dataclass(slots=True)
-class _Ending:
-    """The end of the topology, once it has begun. `at_once`: nothing is drained."""
-
-    at_once: bool
-    task: asyncio.Task[None] = field(init=False)
-
-
-@dataclass(slots=True)
-class _Run:
-    """The run of the topology. `started_s`: since 1970. `finished`: everything that its spouts had was processed."""
-
-    started_s: float
-    finished: bool = False
-
-
-class _DrainEndedError(Exception):
-    """The drain has ended early."""
+            raise DrainEndedError

@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from .layout import Layout, layered
     from .outline import outlined
     from .pictures import graph_document
+    from .shown_settings import shown_setting
     from .svg import Arrow, Box, draw_graph
     from .text import markup, printable, shortened
 
@@ -260,6 +261,7 @@ __all__ = [
     "share_each",
     "share_out",
     "shortened",
+    "shown_setting",
     "split_columns",
     "spout",
     "stable_hash",
@@ -275,6 +277,7 @@ _LATER = {
     "layout": "Layout layered",
     "outline": "outlined",
     "pictures": "graph_document",
+    "shown_settings": "shown_setting",
     "svg": "Arrow Box draw_graph",
     "text": "markup printable shortened",
 }

@@ -89,6 +89,11 @@ class SnapshotOptions(NamedTuple):
     """The options that need exactly-once."""
     repeat_output: bool = False
 
+    @property
+    def beginning(self) -> tuple[Restore, bool]:
+        """`restore` and `repeat_output`, as a Job takes them."""
+        return self.restore, self.repeat_output
+
     def check(self, config: Config) -> None:
         """CommandError if snapshots are not taken."""
         if self.given and config.guarantee != "exactly-once":

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..cluster import LocalCluster, RunningTopology, State, TopologyFailedError
+from ..cluster import LocalCluster, ReportError, RunningTopology, State, TopologyFailedError
 from ..metrics import TopologyMetrics
 from ..runtime import AiostormError, StorePlaceError
 from ..state import StateError
@@ -31,8 +31,10 @@ from .progress import Display, Rates, starting_text
 from .report import RunReport, continues_text, pending_text, snapshots_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..backpressure import Backpressure
-    from ..cluster import ClusterPage, ControlSocket, Restore, WorkerBackend
+    from ..cluster import ClusterPage, ControlSocket, Report, Restore, WorkerBackend
     from ..topology import Config, Topology
     from .signals import Interrupts
 
@@ -66,6 +68,8 @@ class Job:
     """May sinks write rows again that they have committed?"""
     page: ClusterPage | None = None
     """What shows the topology in a browser."""
+    report: Path | None = None
+    """Where to write an HTML report of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ class _Session:
         interrupts.last_message = self._last_message
         self._control: ControlSocket | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._pressure: Backpressure | None = None
+        self._file: Report | None = None
         interrupts.before_end = self._abandon
 
     async def run(self) -> RunReport:
@@ -212,13 +216,14 @@ class _Session:
                 drained = state == "finished" or (state in INTERRUPTED and await self._drain())
                 results = await self._results()
                 elapsed_s = self._loop.time() - self._started_s
-                self._pressure = self._running.backpressure() if self._running is not None else None
+                pressure = self._running.backpressure() if self._running is not None else None
                 progress.cancel()
                 if self._serving is not None:
                     self._serving.cancel()
             pending = self._running.pending() if self._running is not None else {}
             await self._end(at_once=not drained)
-        return self._report(state, elapsed_s, results, pending)
+            await self._write_file()
+        return self._report(state, elapsed_s, results, pending, pressure)
 
     @property
     def _alive(self) -> bool:
@@ -235,6 +240,9 @@ class _Session:
 
             self._control = ControlSocket(self._running)
             self._serving = group.create_task(self._control.serve())
+        if self._job.report is not None and self._running is not None:
+            self._file = self._running.report(self._job.report)
+            await self._file.__aenter__()
         await asyncio.wait((finishing, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if finishing.done():
@@ -294,6 +302,13 @@ class _Session:
             self._problems.append(f"no results: {type(error).__name__}: {error}")
         return None
 
+    async def _write_file(self) -> None:
+        if self._file is not None:
+            try:
+                await self._file.__aexit__(None, None, None)
+            except ReportError as error:
+                self._problems.append(str(error))
+
     async def _end(self, *, at_once: bool) -> None:
         if self._running is None:
             return
@@ -314,6 +329,7 @@ class _Session:
         elapsed_s: float,
         results: Mapping[str, Sequence[Any]] | None,
         pending: Mapping[str, Sequence[Any]],
+        pressure: Backpressure | None,
     ) -> RunReport:
         running, topology = self._running, self._job.topology
         summary: Mapping[str, Any] | str | None = None
@@ -337,8 +353,8 @@ class _Session:
             summary=summary,
             pending=pending,
             errors=tuple(running.errors()) if running is not None else (),
-            pressure=self._pressure,
-            paced="" if self._pressure is None else paced_text(self._pressure),
+            pressure=pressure,
+            paced="" if pressure is None else paced_text(pressure),
             snapshots=running.snapshot_metrics if running is not None else None,
         )
         return replace(report, problems=tuple(dict.fromkeys([*self._problems, *report.lost()])))

@@ -112,6 +112,12 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 )
 @click.option("--py-files", metavar="FILE", multiple=True, help=".py or .zip file for the executors. Repeatable.")
 @click.option("--ship", is_flag=True, help="Send aiostorm to executors on which it is not installed.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML report of the run at its end: rates, mailboxes and latencies over time, errors, settings.",
+)
 @page_options
 @snapshot_options
 @click.option("--no-control", is_flag=True, help="Do not accept `aiostorm update` and `aiostorm pressure`.")
@@ -137,6 +143,7 @@ def run(
     spark_conf: tuple[str, ...],
     py_files: tuple[str, ...],
     ship: bool,
+    report: Path | None,
     no_control: bool,
     debug: bool,
     **security: Any,
@@ -174,8 +181,7 @@ def run(
 
             given = (master, slots or 1, spark_settings, py_files, listen, loop, log_level)
             plan = spark_worker_plan(target, args, *given, ship=ship, **security)
-        begin = snapshots.restore, snapshots.repeat_output
-        job = Job(title, topology, config, timeout_s, plan, not no_control, *begin, page)
+        job = Job(title, topology, config, timeout_s, plan, not no_control, *snapshots.beginning, page, report)
         code = _run(job, display, Interrupts(), loop, log_level, as_json=as_json)
     sys.exit(code)
 

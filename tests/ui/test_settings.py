@@ -6,7 +6,8 @@ import pytest
 
 from aiostorm import Config
 from aiostorm.topology import UPDATABLE
-from aiostorm.ui.settings import HIDDEN, settings_of, tag_of
+from aiostorm.topology.shown_settings import HIDDEN
+from aiostorm.ui.settings import settings_of, tag_of
 
 
 def test_every_setting_has_its_source_and_key():

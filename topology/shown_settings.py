@@ -1,0 +1,27 @@
+"""Shown settings: the value of a setting as text for others to see. Secrets are not shown.
+
+A value is hidden if the name of its setting says that it is a secret, and the user and password of a URL always are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .values import Unchecked
+
+HIDDEN: Final = "***"
+
+_SECRET: Final = re.compile(
+    r"pass(word|wd|phrase)?|secret|token|credential|api.?key|private.?key|access.?key", re.IGNORECASE
+)
+_IN_URL: Final = re.compile(r"(?<=://)[^/@\s\"]+(?=@)")
+
+
+def shown_setting(name: str, value: Unchecked) -> str:
+    """The value as JSON, or `***`."""
+    if value is not None and _SECRET.search(name):
+        return HIDDEN
+    return _IN_URL.sub(HIDDEN, json.dumps(value, default=str, ensure_ascii=False))
