@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "snapshots": "List the snapshots of a topology.",
     "spare": "",
     "top": "Show running topologies in the terminal: rates, mailboxes, latencies, why spouts wait, errors.",
-    "trace": "Show one tuple tree of a running topology, from its spout to its ack.",
+    "trace": "Trace one tuple tree of a running topology.",
     "ui": "Show topologies that run in other programs in a browser.",
     "update": "Change settings of a running topology.",
     "worker": "Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.",
