@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from .health import Health, health_of, health_of_all
     from .local import ClusterPage, LocalCluster, cleanup_ctx, lifespan, running
+    from .log_levels import LogLevel, loggers
     from .messages import DRIVER, PARENT, WORKER
     from .names import check_name
     from .parent.process_backend import ProcessBackend
@@ -55,6 +56,7 @@ __all__ = [
     "Heartbeat",
     "LifecycleTimings",
     "LocalCluster",
+    "LogLevel",
     "MarkedFormatter",
     "MarkedStream",
     "NetworkHeartbeatSender",
@@ -92,6 +94,7 @@ __all__ = [
     "health_of_all",
     "import_topology",
     "lifespan",
+    "loggers",
     "opened_remote",
     "plain_line",
     "running",
@@ -108,6 +111,7 @@ _LATER = {
     "errors": "ControlError NotCompletedError TopologyFailedError TopologyKilledError WorkerError WorkerTaskError",
     "parent.worker_registry": "WorkerBackend",
     "local": "ClusterPage LocalCluster cleanup_ctx lifespan running",
+    "log_levels": "LogLevel loggers",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
     "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",

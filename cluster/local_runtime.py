@@ -219,6 +219,9 @@ class LocalRuntime:
     async def fresh_traces(self) -> list[Trace]:
         return self.reports.traces()
 
+    async def set_log_level(self, logger: str, level: str) -> None:
+        """There is no other process."""
+
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         found: dict[str, list[Result]] = {}
         for task in self.task_set.tasks:

@@ -5,7 +5,7 @@
     "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
-                     WantTraces, GetSpans, TakeProfile ──────────────► the same
+                     SetLogLevel, WantTraces, GetSpans, TakeProfile ─► the same
                 ◄── TaskGaveUp, WorkerLeaving, ProfileTaken ──                           sent without an answer
 
 With exactly once (see snapshots/messages.py for the rest):
@@ -192,6 +192,14 @@ class UpdateConfig:
     """The settings of the topology's configuration from now on."""
 
     config: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class SetLogLevel:
+    """The level of a logger from now on; empty names are the root logger, and the level of the logger above."""
+
+    logger: str
+    level: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from .errors import NotCompletedError, TopologyFailedError, TopologyKilledError
 from .health import Health, health_of
 from .idle_detection import IdleGoal
 from .local_runtime import LocalRuntime
+from .log_levels import check_level, set_level
 from .run_parts import DrainEndedError, RunEnd, RunFailure, RunInfo
 from .snapshots.exactly_once import ExactlyOnceRuntime
 from .snapshots.rebuilt_local import RebuiltLocalRuntime
@@ -281,6 +282,17 @@ class RunningTopology:
         self.config = changed
         await self._runtime.update(self.config)
         return self.config
+
+    async def set_log_level(self, logger: str, level: str) -> None:
+        """Set the level of a logger in this process and in all workers, until they end: "DEBUG", …, "CRITICAL".
+
+        Empty texts are the root logger, and the level of the logger above. ValueError for a logger that does not exist
+        here, or a level that there is not.
+        """
+        self._check_alive()
+        check_level(logger, level)
+        set_level(logger, level)
+        await self._runtime.set_log_level(logger, level)
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """End the spouts for good and wait until everything that they have emitted is done; then ask for `results()`.

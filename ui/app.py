@@ -81,8 +81,8 @@ def subapp(
     return make_app(lambda: cluster.topologies, guard)
 
 
-def make_app(topologies: Topologies, guard: Guard) -> web.Application:
-    """The application with all routes, each with its role."""
+def make_app(topologies: Topologies, guard: Guard, *, all_loggers: bool = False) -> web.Application:
+    """The application with all routes, each with its role. `all_loggers`: it shows the records of the whole program."""
     app = web.Application(middlewares=[_guarded], client_max_size=MOST_BODY_BYTES)
     pages = app[PAGES] = Pages(topologies, guard)
     roles = app[ROLES] = {}
@@ -91,10 +91,15 @@ def make_app(topologies: Topologies, guard: Guard) -> web.Application:
     app.on_response_prepare.append(_add_headers)
     app.on_startup.append(_start)
 
-    async def end_feeds(_: web.Application) -> None:
-        pages.close()
+    async def keep_logs(_: web.Application) -> None:
+        pages.logs.attach(all_loggers=all_loggers)
 
-    app.on_shutdown.append(end_feeds)
+    async def end(_: web.Application) -> None:
+        pages.close()
+        pages.logs.detach()
+
+    app.on_startup.append(keep_logs)
+    app.on_shutdown.append(end)
     return app
 
 
@@ -170,7 +175,7 @@ class Dashboard:
         port = int(bound[0].socket.getsockname()[1])
         names = (Origin(scheme, self._address.host, port), *self._names)
         guard = Guard(names, token=self._token, read_only=self._read_only)
-        app = make_app(lambda: cluster.topologies, guard)
+        app = make_app(lambda: cluster.topologies, guard, all_loggers=True)
         runner = self._runner = web.AppRunner(app, access_log=None, logger=_http_log, shutdown_timeout=CLOSE_S)
         try:
             await runner.setup()

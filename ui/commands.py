@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..topology import UPDATABLE
 from .guard import Role
-from .model import ConfigOrder, Done, KillOrder, Settings
+from .model import ConfigOrder, Done, KillOrder, LogLevelOrder, Settings
 from .routes import VERSION, RefusedError, Route, adapter_of, document, watched_of
 from .settings import settings_of, tag_of
 
@@ -65,6 +65,17 @@ async def snapshot(request: web.Request) -> web.StreamResponse:
         reason = f"no snapshot was committed within {SNAPSHOT_S:g} s; it may still be"
         raise RefusedError(504, reason) from error
     return _done(request, f"savepoint {number} is committed")
+
+
+async def log_level(request: web.Request) -> web.StreamResponse:
+    """Change the level of a logger, here and in the workers, until they end."""
+    running = watched_of(request).running
+    order = await _body(request, LogLevelOrder, None)
+    try:
+        await running.set_log_level(order.logger, order.level)
+    except ValueError as error:
+        raise RefusedError(422, str(error)) from error
+    return _done(request, f"logs {order.logger or 'the root logger'} at {order.level or 'the level above'}")
 
 
 async def change_config(request: web.Request) -> web.StreamResponse:
@@ -124,6 +135,7 @@ COMMANDS: Final = (
     _post("deactivate", deactivate, "Stops calling the spouts."),
     _post("kill", kill, "Drains the topology, then ends it. 202 while it drains.", KillOrder),
     _post("snapshot", snapshot, "Takes a savepoint (exactly once)."),
+    _post("log-level", log_level, "Changes the level of a logger until the process ends.", LogLevelOrder),
     Route(
         "PATCH",
         f"{_ONE}/config",

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..metrics import SnapshotMetrics  # noqa: TC001 - pydantic reads the types of the fields
+from ..cluster import LogLevel  # noqa: TC001 - pydantic reads the types of the fields
+from ..metrics import SnapshotMetrics  # noqa: TC001
 from ..runtime import ProcessMetrics  # noqa: TC001
 
 SeriesKind = Literal["counter", "gauge", "meter", "histogram"]
@@ -302,6 +303,38 @@ class Snapshots:
     available: bool
     guarantee: str
     snapshots: tuple[SnapshotRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A log record, or a line that a worker has printed or logged. What is not known is empty, or None."""
+
+    number: int
+    at_s: float
+    level: str
+    logger: str
+    topology: str
+    worker: str
+    component: str
+    task: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The last log records. `levels`: logger → its own level, ``: the root logger; `loggers`: all of this process."""
+
+    levels: Mapping[str, str]
+    loggers: tuple[str, ...]
+    lines: tuple[LogLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevelOrder:
+    """The body of `log-level`. An empty logger is the root logger; an empty level that of the logger above."""
+
+    logger: str
+    level: LogLevel
 
 
 @dataclass(frozen=True, slots=True)

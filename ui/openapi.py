@@ -64,7 +64,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "responses": {"200": {"description": "Done.", "content": _content(route)}, "default": problem},
     }
     if route.takes is not None:
-        required = route.method == "PATCH"
+        required = route.method == "PATCH" or route.handler.__name__ == "log_level"
         operation["requestBody"] = {
             "required": required,
             "content": {"application/json": {"schema": _ref(route.takes)}},

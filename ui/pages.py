@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..cluster import RemoteTopology, State
 from .feed import Feed
+from .logs import LogRing
 from .reading import graph_of, targets_of, tick_of
 from .recent import Recent
 
@@ -45,6 +46,7 @@ class Pages:
     def __init__(self, topologies: Topologies, guard: Guard) -> None:
         self.guard = guard
         self._topologies = topologies
+        self.logs = LogRing()
         self._watched: dict[str, Watched] = {}
 
     def topologies(self) -> list[Shown]:

@@ -17,15 +17,18 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from ..backpressure import Backpressure
-from ..cluster import State
+from ..cluster import State, loggers
+from ..metrics import content_type, render
 from ..runtime import AiostormError
 from .assets import assets
 from .error_groups import grouped
 from .guard import Role
+from .logs import levels
 from .model import (
     ComponentDetail,
     Errors,
     Graph,
+    Logs,
     Problem,
     Series,
     Settings,
@@ -132,6 +135,15 @@ async def to_page(request: web.Request) -> web.StreamResponse:
     return web.Response(status=308, headers={"Location": request.path + "/"})
 
 
+async def openmetrics(request: web.Request) -> web.StreamResponse:
+    """The metrics of all topologies, for Prometheus."""
+    kind = content_type(request.headers.get("Accept", ""))
+    metrics = {each.name: each.metrics() for each in request.app[PAGES].topologies()}
+    text = await asyncio.to_thread(render, metrics, kind)  # copies: the topologies go on
+    headers = {"Content-Type": kind, "Cache-Control": "no-store", "Vary": "Accept"}
+    return web.Response(body=text.encode(), headers=headers)
+
+
 async def healthz(request: web.Request) -> web.StreamResponse:
     """Does the process answer?"""
     return web.Response(text="ok\n", headers={"Cache-Control": "no-store"})
@@ -228,6 +240,14 @@ async def snapshots(request: web.Request) -> web.StreamResponse:
     return document(Snapshots, Snapshots(True, running.config.guarantee, rows))
 
 
+async def logs(request: web.Request) -> web.StreamResponse:
+    """The last log records, of this process and of the workers; those of other topologies are left out."""
+    name = watched_of(request).running.name
+    lines = request.app[PAGES].logs.since(_whole(request, "from", 0))
+    shown = tuple(line for line in lines if line.topology in ("", name))
+    return document(Logs, Logs(levels(), tuple(loggers()), shown))
+
+
 async def config(request: web.Request) -> web.StreamResponse:
     """Every setting, with the source of its value. Secrets are hidden."""
     found = settings_of(watched_of(request).running.config)
@@ -279,6 +299,7 @@ READING: Final = (
     Route("GET", "/{file:(static|vendor)/[A-Za-z0-9._-]+}", Role.PUBLIC, page, "A file of the page."),
     Route("GET", "/healthz", Role.PUBLIC, healthz, "200 while the process answers."),
     Route("GET", "/readyz", Role.PUBLIC, readyz, "200 if all topologies run, 503 if not."),
+    Route("GET", "/metrics", Role.VIEWER, openmetrics, "The metrics of all topologies, for Prometheus."),
     Route("GET", f"/api/{VERSION}/topologies", Role.VIEWER, topologies, "All topologies.", TopologyList),
     Route("GET", f"{_ONE}.txt", Role.VIEWER, topology_text, "A topology now, as plain text."),
     Route("GET", _ONE, Role.VIEWER, topology, "A topology now.", Tick),
@@ -291,6 +312,7 @@ READING: Final = (
     Route("GET", f"{_ONE}/errors", Role.VIEWER, errors, "Errors in user code, alike ones together.", Errors),
     Route("GET", f"{_ONE}/workers", Role.VIEWER, workers, "The workers.", Workers),
     Route("GET", f"{_ONE}/snapshots", Role.VIEWER, snapshots, "The snapshots.", Snapshots),
+    Route("GET", f"{_ONE}/logs", Role.VIEWER, logs, "The last log records.", Logs, None, ("from",)),
     Route("GET", f"{_ONE}/config", Role.VIEWER, config, "Every setting.", Settings),
     Route("GET", f"{_ONE}/stream", Role.VIEWER, stream, "Server-sent events: past, tick (each second), end."),
 )

@@ -35,6 +35,7 @@ from ..messages import (
     GetIdleReport,
     PeerDied,
     PeerEnded,
+    SetLogLevel,
     StatusReport,
     TakeProfile,
     TaskGaveUp,
@@ -135,6 +136,10 @@ class DistributedRuntime:
     async def fresh_traces(self) -> list[Trace]:
         await fetch_spans(self._handles)
         return self.reports.traces()
+
+    async def set_log_level(self, logger: str, level: str) -> None:
+        """A worker that is started later has the level of its start."""
+        await notify_all(self._handles, SetLogLevel(logger, level))
 
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Waits for a worker that is being restarted; WorkerError if one ends meanwhile.

@@ -27,6 +27,7 @@ from ..messages import (
     GetSpans,
     PeerDied,
     PeerEnded,
+    SetLogLevel,
     TakeProfile,
     UpdateConfig,
     WantTraces,
@@ -46,7 +47,8 @@ NEWS_S: Final = 0.5
 
 
 async def notify_all(
-    worker_handles: Sequence[WorkerHandle], news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile
+    worker_handles: Sequence[WorkerHandle],
+    news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile | SetLogLevel,
 ) -> None:
     """Send a message to all workers; returns when all have answered, or after NEWS_S."""
     try:

@@ -89,6 +89,9 @@ class ExactlyOnceRuntime:
     async def fresh_traces(self) -> list[Trace]:
         return []
 
+    async def set_log_level(self, logger: str, level: str) -> None:
+        await self.inner.set_log_level(logger, level)
+
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Of tasks that are not being rolled back: what they lose is no result."""
         while True:

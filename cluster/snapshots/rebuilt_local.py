@@ -180,6 +180,9 @@ class RebuiltLocalRuntime:
     async def fresh_traces(self) -> list[Trace]:
         return []
 
+    async def set_log_level(self, logger: str, level: str) -> None:
+        await self._runtime.set_log_level(logger, level)
+
     async def results(self, broken: Callable[[], None]) -> dict[str, list[Result]]:
         """Tasks that are built again meanwhile are asked again: when they have finished, if they had before."""
         goal = IdleGoal(finished=True)

@@ -25,6 +25,7 @@ from ..distributed_idle import IdleReport
 from ..hosting import Hosting
 from ..idle_detection import IdleGoal
 from ..local_runtime import LocalRuntime
+from ..log_levels import set_level
 from ..messages import (
     CommandFailed,
     Connect,
@@ -41,6 +42,7 @@ from ..messages import (
     PeerRestarted,
     Prepare,
     ProfileTaken,
+    SetLogLevel,
     StatusReport,
     TakeProfile,
     TaskGaveUp,
@@ -368,6 +370,8 @@ class ControlActor(Actor):
                 return self._service.take_profile(message)
             case GetSpans():
                 return self._service.spans(message)
+            case SetLogLevel():
+                return set_level(message.logger, message.level)
             case GetIdleReport():
                 return self._service.idle_report(message)
             case PeerEnded() | PeerDied():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, Topolog
 from aiostorm.windows import Count, Tumbling, WindowedBolt
 
 HELD_S = 7.0
+
+log = logging.getLogger("aiostorm.tests.jobs")
 
 
 class Numbers(Spout):
@@ -51,6 +54,7 @@ class Double(BasicBolt):
     outputs = "n"
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        log.debug("doubles %d", tup["n"])
         collector.emit((tup["n"],))
 
 

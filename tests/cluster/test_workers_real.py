@@ -178,3 +178,32 @@ def test_the_topology_of_a_module_is_found() -> None:
         assert target_of(spread_jobs.kept) == f"{JOBS}:kept"  # type: ignore[attr-defined]
     finally:
         del spread_jobs.kept  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_the_level_of_a_logger_is_changed_in_the_worker_too(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    asyncio.run(louder(folder, caplog))
+
+
+async def louder(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def doubles() -> list[str]:
+        return [record.message for record in caplog.records if "doubles" in record.message]
+
+    async with LocalCluster(workers=1) as cluster:
+        running = await cluster.submit("numbers", f"{JOBS}:numbers", arguments=(str(folder), "100000", "0.1"))
+        await until(lambda: len(written(folder)) > 20)
+        assert doubles() == []
+        await running.set_log_level("aiostorm.tests.jobs", "DEBUG")
+        try:
+            await until(lambda: len(doubles()) > 3)
+            assert doubles()[0].startswith("worker-1 double[")
+            await running.set_log_level("aiostorm.tests.jobs", "INFO")
+            before = len(written(folder))
+            await until(lambda: len(written(folder)) > before + 20)
+            caplog.clear()
+            await until(lambda: len(written(folder)) > before + 40)
+            assert doubles() == []
+        finally:
+            logging.getLogger("aiostorm.tests.jobs").setLevel(logging.NOTSET)
+        await running.kill(0)

@@ -35,7 +35,17 @@ FEEDS: Final = Path(__file__).with_name("feeds")
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-DOCUMENTS: Final = ("graph", "pressure", "errors", "workers", "snapshots", "config", "traces", "profiles")
+DOCUMENTS: Final = (
+    "graph",
+    "pressure",
+    "traces",
+    "profiles",
+    "errors",
+    "workers",
+    "snapshots",
+    "logs",
+    "config",
+)
 
 TICKS: Final = 6
 """That the page is sent after the past."""

@@ -29,7 +29,18 @@ pytestmark = [
     ),
 ]
 
-TABS: Final = ("", "/pressure", "/traces", "/errors", "/profile", "/workers", "/time", "/snapshots", "/config")
+TABS: Final = (
+    "",
+    "/pressure",
+    "/traces",
+    "/errors",
+    "/profile",
+    "/workers",
+    "/time",
+    "/snapshots",
+    "/logs",
+    "/config",
+)
 THEMES: Final = ("light", "dark")
 WIDTHS: Final = (320, 768, 1440, 3840)
 

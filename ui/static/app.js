@@ -1,6 +1,6 @@
 // The page: chooses what is shown by the part of the address after #, and has the keys that work on every page.
 //   #/                     topologies
-//   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, profile, workers, time, snapshots, config
+//   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, profile, workers, time, snapshots, logs, config
 //   #/t/NAME/c/COMPONENT   a component
 
 import { html, render, useEffect, useState } from "../vendor/htm-preact.js";
@@ -10,6 +10,7 @@ import { Config } from "./config.js";
 import { Errors } from "./errors.js";
 import { useLive } from "./live.js";
 import { Announce, Chip, Failure, Pause, StateChip } from "./parts.js";
+import { Logs } from "./logs.js";
 import { Pressure } from "./pressure.js";
 import { Profiles } from "./profile.js";
 import { Snapshots } from "./snapshots.js";
@@ -28,6 +29,7 @@ const TABS = [
   ["workers", "Workers", "w", Workers],
   ["time", "Time", "t", Times],
   ["snapshots", "Snapshots", "s", Snapshots],
+  ["logs", "Logs", "r", Logs],
   ["config", "Config", "c", Config],
 ];
 
