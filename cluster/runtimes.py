@@ -124,6 +124,7 @@ class TopologyRuntime(Protocol):
 
     async def fresh_traces(self) -> list[Trace]:
         """The sampled tuple trees, with all that was kept until now; of a worker that does not answer, as reported."""
+        ...
 
     async def set_log_level(self, logger: str, level: str) -> None:
         """Set it in the processes of the workers; both are already checked, and set in this one."""

@@ -70,7 +70,7 @@ async def snapshot(request: web.Request) -> web.StreamResponse:
 async def log_level(request: web.Request) -> web.StreamResponse:
     """Change the level of a logger, here and in the workers, until they end."""
     running = watched_of(request).running
-    order = await _body(request, LogLevelOrder, None)
+    order = await body_of(request, LogLevelOrder, None)
     try:
         await running.set_log_level(order.logger, order.level)
     except ValueError as error:
@@ -96,14 +96,17 @@ async def change_config(request: web.Request) -> web.StreamResponse:
 
 
 async def body_of(request: web.Request, kind: Callable[..., _Body], default: _Body | None) -> _Body:
-    """The JSON body. RefusedError if it is missing (and there is no default), too large, or no such JSON."""
+    """The JSON body. RefusedError if it is missing (and there is no default), too large, or no such JSON.
+
+    Strictly: `false` is no number of seconds.
+    """
     body = await request.read()
     if not body and default is not None:
         return default
     if request.content_type != "application/json":
         raise RefusedError(415, "the body is JSON: send Content-Type: application/json")
     try:
-        order: _Body = adapter_of(kind).validate_json(body)
+        order: _Body = adapter_of(kind).validate_json(body, strict=True)
         return order
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

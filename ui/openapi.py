@@ -33,7 +33,7 @@ def described(routes: Iterable[Route], version: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "aiostorm", "version": version, "description": "Running topologies: look, and control."},
-        "servers": [{"url": "."}],
+        "servers": [{"url": "../.."}],  # from this document's address to the page's
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),

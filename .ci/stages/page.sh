@@ -1,5 +1,6 @@
-# The page in a real browser: on recorded feeds, with axe-core, and its vendored files against npm. Chromium is installed
-# if there is none and this is root on a system with apt; playwright is in an environment of its own.
+# The page in a real browser: on recorded feeds, with axe-core, and its vendored files against npm; its REST interface with
+# schemathesis. Chromium is installed if there is none and this is root on a system with apt; playwright and schemathesis
+# are in an environment of their own.
 source "$(dirname "$0")/../lib.sh"
 if ! command -v chromium >/dev/null && [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
     say "installing chromium"

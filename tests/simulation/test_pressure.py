@@ -7,6 +7,7 @@ import pytest
 
 from .planted.planting import has_no_problem
 from .planted.pressure import FIRST_LOOK, PLANTED, SEEDS, found_by
+from .pressure.arrow import arrows
 from .pressure.measured import day, release
 from .pressure.world import KINDS, run
 from .worlds import printed
@@ -30,6 +31,16 @@ def test_a_lost_flag_of_a_busy_bolt_and_a_late_order_are_no_problems(seed: int) 
 def test_tuples_emitted_before_an_order_do_not_delay_the_spout_for_a_minute() -> None:
     result = run(33, faults_s=220, last=100)
     assert not result.problems, "\n".join([*result.problems, result.trace])
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(12), *(pytest.param(range(n, n + 95), marks=pytest.mark.slow) for n in range(0, 380, 95))]
+)
+def test_the_cause_arrow_leads_to_a_slow_bolt(seeds: range) -> None:
+    found = [arrows(seed) for seed in seeds]
+    assert [(seed, one.wrong[0]) for seed, one in zip(seeds, found, strict=True) if one.wrong] == []
+    assert [one.kind for one in found if one.unknown] == []
+    assert sum(one.right > 0 for one in found) >= len(seeds) / 3  # in the others no spout had to wait
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from aiostorm import TopologyFailedError
+from aiostorm.runtime import AiostormError
 
 from .parts import NAME, served, small
 
@@ -18,13 +18,17 @@ async def _serve() -> None:
     async with served() as page:
         print(page.dashboard.url, flush=True)
         while not over.done():
-            running = await page.cluster.submit(NAME, small())
+            try:
+                running = await page.cluster.submit(NAME, small())
+            except AiostormError as error:  # killed while it started
+                print(error, file=sys.stderr)
+                continue
             ended = asyncio.create_task(running.wait_ended(), name="wait for its end")
             await asyncio.wait((over, ended), return_when=asyncio.FIRST_COMPLETED)
             await running.kill(0)
             try:
                 await ended
-            except TopologyFailedError as error:
+            except AiostormError as error:
                 print(error, file=sys.stderr)
 
 

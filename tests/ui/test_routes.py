@@ -115,6 +115,7 @@ async def test_methods_without_a_route_are_refused():
         for method in ("PUT", "DELETE", "OPTIONS", "POST", "HEAD"):
             answer = await page.ask(method, f"{ONE}/graph", {"X-Aiostorm": "1"})
             assert answer.status == 405
+            assert {name: answer.headers.get(name) for name in HEADERS} == dict(HEADERS)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ async def test_no_name_becomes_a_path(path):
         async with page.session.get(url) as answer:
             assert answer.status == 404
             assert "error" in await answer.json()
+            assert {name: answer.headers.get(name) for name in HEADERS} == dict(HEADERS)
 
 
 async def test_says_what_runs():
@@ -280,7 +282,15 @@ async def test_kill_ends_it():
 
 
 @pytest.mark.parametrize(
-    ("body", "status"), [({"wait_s": -1}, 422), ({"wait_s": "soon"}, 422), ({"wait_s": 1e9}, 422), ([1], 422)]
+    ("body", "status"),
+    [
+        ({"wait_s": -1}, 422),
+        ({"wait_s": "soon"}, 422),
+        ({"wait_s": False}, 422),
+        ({"wait_s": "0"}, 422),
+        ({"wait_s": 1e9}, 422),
+        ([1], 422),
+    ],
 )
 async def test_a_wrong_body_is_refused(body, status):
     async with served_numbers() as (page, running):
