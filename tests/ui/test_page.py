@@ -187,7 +187,7 @@ def test_the_keyboard_is_enough(browser: Any, base: str):
     page.keyboard.press("Enter")
     page.wait_for_selector("h2.component-name")
     assert page.inner_text("h2.component-name") == "revenue"
-    for key, word in (("p", "Events"), ("c", "Settings"), ("o", "Graph")):
+    for key, word in (("p", "Events"), ("r", "Level of a logger"), ("c", "Settings"), ("o", "Graph")):
         page.keyboard.press("g")
         page.keyboard.press(key)
         page.wait_for_selector(f"h2:text-is('{word}')")
@@ -197,6 +197,69 @@ def test_the_keyboard_is_enough(browser: Any, base: str):
     page.wait_for_selector("dialog.help", state="detached")
     assert tab.problems == []
     tab.context.close()
+
+
+def test_a_chart_says_what_it_was_at_the_pointer(browser: Any, base: str):
+    tab = Tab(browser, base)
+    tab.open("t/demo-shop", ".chart svg .line")
+    legend = tab.page.locator(".chart-legend").first
+    now = legend.inner_text()
+    assert "orders" in now
+    assert "/s" in now
+    box = tab.page.locator(".chart svg").first.bounding_box()
+    tab.page.mouse.move(box["x"] + box["width"] / 3, box["y"] + 50)
+    tab.page.wait_for_selector(".chart .cursor")
+    assert legend.inner_text() != now
+    tab.page.mouse.move(0, 0)
+    tab.page.wait_for_selector(".chart .cursor", state="detached")
+    assert legend.inner_text() == now
+    assert tab.page.locator("figcaption").first.text_content().startswith("Tuples a second. orders: now ")
+    assert tab.problems == []
+    tab.context.close()
+
+
+def test_logs_are_searched_and_levels_are_set(browser: Any, base: str):
+    tab = Tab(browser, base)
+    page = tab.page
+    sent: list[Any] = []
+
+    def answer(route: Any) -> None:
+        sent.append((route.request.headers.get("x-aiostorm"), route.request.post_data_json))
+        route.fulfill(content_type="application/json", body='{"state": "ACTIVE", "message": "logs it at DEBUG"}')
+
+    page.route("**/log-level", answer)
+    tab.open("t/demo-shop/logs", ".log li")
+    records = page.locator(".log li").count()
+    page.fill("input[type=search]", "cannot keep up")
+    page.wait_for_function(f"document.querySelectorAll('.log li').length < {records}")
+    assert "cannot keep up" in page.locator(".log li").first.inner_text()
+    page.fill("input[name=logger]", "aiostorm.cluster")
+    page.select_option("select[name=level]", "DEBUG")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("form [role=status]:has-text('logs it at DEBUG')")
+    assert sent == [("1", {"logger": "aiostorm.cluster", "level": "DEBUG"})]
+    assert tab.problems == []
+    tab.context.close()
+
+
+def test_what_is_measured_is_shown(browser: Any, tmp_path: Path):
+    with replayed(read_feed("calm"), tmp_path) as base:
+        tab = Tab(browser, base)
+        tab.open("t/sensors", ".edge-rate")
+        assert tab.page.locator(".edge-rate").count() == 6
+        assert tab.page.locator("td .busy").count() == 7
+        assert " / " in tab.page.locator("tbody tr").nth(2).inner_text()
+        tab.open("t/sensors/c/parse", "h2:text-is('Its own metrics')")
+        own = tab.page.locator("table").first.inner_text()
+        for text in ("bytes\t", "meter", "kind=odd", "counter", "digits", "histogram", "highest", "gauge"):
+            assert text in own
+        tab.open("t/sensors/workers", "h2:text-is('Process')")
+        assert "MB" in tab.page.locator("tbody tr").inner_text()
+        tab.open("t/sensors/snapshots", ".stat")
+        assert "trigger to commit" in tab.page.inner_text(".stats")
+        assert tab.problems == []
+        tab.context.close()
 
 
 def test_errors_are_shown_with_their_tracebacks(browser: Any, tmp_path: Path):

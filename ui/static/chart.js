@@ -1,16 +1,14 @@
-// A chart of time series, with uPlot; in words for those who do not see it.
+// A chart of time series; in words for those who do not see it. The legend has the latest values, or those at the pointer.
 
-import { html, useEffect, useRef } from "../vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { clock } from "./format.js";
 
-const COLORS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
-
-const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600];
-
-function theme() {
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(name).trim();
-  return { lines: COLORS.map(color), text: color("--muted"), grid: color("--line") };
-}
+const COLORS = 6;
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600];
+const LEFT = 62;
+const RIGHT = 10;
+const TOP = 8;
+const BOTTOM = 24;
 
 function words(lines, format) {
   return lines
@@ -22,60 +20,67 @@ function words(lines, format) {
     .join("; ");
 }
 
+// Round numbers from 0 to `end`, about `many`.
+function ticksTo(end, many) {
+  const rough = end / many;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => i * step);
+}
+
+function timesIn(from, to, width) {
+  const step = STEPS_S.find((each) => (each / (to - from)) * width >= 80) || STEPS_S[STEPS_S.length - 1];
+  const first = Math.ceil(from / step) * step;
+  return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, i) => first + i * step);
+}
+
+function useWidth() {
+  const holder = useRef(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const sizes = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
+    sizes.observe(holder.current);
+    return () => sizes.disconnect();
+  }, []);
+  return [holder, width];
+}
+
+function Plot({ at, lines, format, width, height, most, cursor, onCursor }) {
+  const [from, to] = [at[0], Math.max(at[at.length - 1], at[0] + 1)];
+  const high = Math.max(0, ...lines.flatMap((line) => line.values));
+  const end = Math.max(most || 0, high > 0 ? high * 1.08 : 1);
+  const inner = [width - LEFT - RIGHT, height - TOP - BOTTOM];
+  const x = (second) => LEFT + ((second - from) / (to - from)) * inner[0];
+  const y = (value) => TOP + (1 - value / end) * inner[1];
+  const pathOf = (values) => {
+    let path = "";
+    values.forEach((value, i) => {
+      if (value !== null) path += `${i && values[i - 1] !== null ? "L" : "M"}${x(at[i]).toFixed(1)},${y(value).toFixed(1)}`;
+    });
+    return path;
+  };
+  const onMove = (event) => {
+    const second = from + ((event.offsetX - LEFT) / inner[0]) * (to - from);
+    let nearest = 0;
+    for (let i = 1; i < at.length; i += 1) if (Math.abs(at[i] - second) < Math.abs(at[nearest] - second)) nearest = i;
+    onCursor(at[nearest]);
+  };
+  const i = cursor === null ? -1 : at.indexOf(cursor);
+  return html`<svg width=${width} height=${height} aria-hidden="true" onPointerMove=${onMove} onPointerLeave=${() => onCursor(null)}>
+    ${ticksTo(end, 4).map((value) => html`<g key=${value}><line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${format(value)}</text></g>`)}
+    ${timesIn(from, to, inner[0]).map((second) => html`<g key=${second}><line class="grid" x1=${x(second)} x2=${x(second)} y1=${TOP} y2=${TOP + inner[1]} /><text x=${x(second)} y=${height - 6} text-anchor="middle">${clock(second)}</text></g>`)}
+    ${lines.map((line, n) => html`<path key=${line.label} class=${`line line${n % COLORS} ${n >= COLORS ? "dashed" : ""}`} d=${pathOf(line.values)} />`)}
+    ${i >= 0 && html`<line class="cursor" x1=${x(cursor)} x2=${x(cursor)} y1=${TOP} y2=${TOP + inner[1]} />${lines.map((line, n) => line.values[i] !== null && html`<circle key=${line.label} class=${`spot line${n % COLORS}`} cx=${x(cursor)} cy=${y(line.values[i])} r="4" />`)}`}
+  </svg>`;
+}
+
 // lines: [{label, values}]; at: seconds. `format` makes a number text; `most`: the least upper end of the scale.
 export function Chart({ title, at, lines, format, height = 190, most }) {
-  const holder = useRef(null);
-  const plot = useRef(null);
-  const labels = lines.map((line) => line.label).join("\n");
-  useEffect(() => {
-    const build = () => {
-      const { lines: colors, text, grid } = theme();
-      const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui, sans-serif" };
-      const width = holder.current.clientWidth || 300;
-      const options = {
-        width,
-        height,
-        legend: { live: true },
-        cursor: { points: { size: 6 } },
-        scales: { y: { range: (_, low, high) => [0, Math.max(most || 0, high > 0 ? high * 1.08 : 1)] } },
-        axes: [
-          { ...axis, space: 80, incrs: STEPS_S, values: "{HH}:{mm}:{ss}" },
-          { ...axis, size: 62, values: (_, all) => all.map((value) => format(value)) },
-        ],
-        series: [
-          { value: "{HH}:{mm}:{ss}" },
-          ...lines.map((line, i) => ({
-            label: line.label,
-            stroke: colors[i % colors.length],
-            width: 2,
-            dash: i >= colors.length ? [6, 4] : undefined,
-            fill: lines.length === 1 ? `${colors[0]}22` : undefined,
-            points: { show: false },
-            value: (_, value) => (value === null ? "–" : format(value)),
-          })),
-        ],
-      };
-      if (plot.current) plot.current.destroy();
-      plot.current = new globalThis.uPlot(options, [at, ...lines.map((line) => line.values)], holder.current);
-    };
-    build();
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", build);
-    const sizes = new ResizeObserver(() => {
-      const width = holder.current ? holder.current.clientWidth : 0;
-      if (plot.current && width && width !== plot.current.width) plot.current.setSize({ width, height });
-    });
-    sizes.observe(holder.current);
-    return () => {
-      dark.removeEventListener("change", build);
-      sizes.disconnect();
-      plot.current.destroy();
-      plot.current = null;
-    };
-  }, [labels]);
-  useEffect(() => {
-    if (plot.current) plot.current.setData([at, ...lines.map((line) => line.values)]);
-  });
-  return html`<figure class="chart"><div ref=${holder} aria-hidden="true"></div>
+  const [holder, width] = useWidth();
+  const [cursor, setCursor] = useState(null);
+  const i = at.indexOf(cursor) >= 0 ? at.indexOf(cursor) : at.length - 1;
+  return html`<figure class="chart"><div ref=${holder} style=${{ height: `${height}px` }}>
+      ${width > 120 && at.length > 0 && html`<${Plot} at=${at} lines=${lines} format=${format} width=${width} height=${height} most=${most} cursor=${cursor} onCursor=${setCursor} />`}</div>
+    <ul class="chart-legend" aria-hidden="true"><li class="muted">${clock(at[i])}</li>${lines.map((line, n) => html`<li key=${line.label}><svg width="14" height="10"><path class=${`line line${n % COLORS} ${n >= COLORS ? "dashed" : ""}`} d="M0 5H14" /></svg>${line.label} <b>${i >= 0 && line.values[i] !== null ? format(line.values[i]) : "–"}</b></li>`)}</ul>
     <figcaption class="hidden">${title}. ${words(lines, format)}</figcaption></figure>`;
 }
