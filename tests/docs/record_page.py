@@ -1,6 +1,9 @@
-"""Record the page of `aiostorm demo` in a browser, as the picture of docs/how-to/watch.md and the README.
+"""Record the page of `aiostorm demo` in a browser, as the pictures of docs/how-to/watch.md and the README.
 
-    python -m tests.docs.record_page docs/images/aiostorm-page.png
+    python -m tests.docs.record_page docs/images
+
+aiostorm-page.png            the overview, light
+aiostorm-page-component.png  a component, dark
 
 The topology runs for some seconds, in real time, until its spout is slowed down. It needs a browser, as
 tests/ui/browser.py says.
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any, Final
 
 from aiostorm import LocalCluster
 from aiostorm.cli.demo import topology
@@ -18,31 +22,39 @@ from aiostorm.ui import Dashboard
 
 from ..ui.browser import LAUNCH
 
-RUNS_S = 40.0
-SIZE = {"width": 1200, "height": 760}
+RUNS_S: Final = 40.0
+
+PICTURES: Final = (
+    ("aiostorm-page", "t/demo-shop", "light", {"width": 1200, "height": 760}),
+    ("aiostorm-page-component", "t/demo-shop/c/payments", "dark", {"width": 1200, "height": 860}),
+)
 
 
-async def record(path: str) -> None:
-    """Run it, and write the picture."""
+async def record(folder: Path) -> None:
+    """Run it, and write the pictures."""
     from playwright.async_api import async_playwright
 
     dashboard = Dashboard("127.0.0.1:0")
     async with LocalCluster(ui=dashboard) as cluster, async_playwright() as browsers:
         running = await cluster.submit("demo-shop", topology("600"))
         browser = await browsers.chromium.launch(**LAUNCH)
-        page = await browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce", timezone_id="UTC")
-        await page.goto(f"{dashboard.url}#/t/demo-shop")
+        pages: list[tuple[str, Any]] = []
+        for name, path, theme, size in PICTURES:
+            page = await browser.new_page(viewport=size, color_scheme=theme, reduced_motion="reduce", timezone_id="UTC")
+            await page.goto(f"{dashboard.url}#/{path}")
+            pages.append((name, page))
         await asyncio.sleep(RUNS_S)
-        await page.wait_for_selector(".edge.hot")
-        await page.screenshot(path=path)
+        await pages[0][1].wait_for_selector(".edge.hot")
+        for name, page in pages:
+            await page.screenshot(path=folder / f"{name}.png")
         await browser.close()
         await running.kill(0)
 
 
-def main(path: str) -> None:
-    """Write it."""
+def main(folder: str) -> None:
+    """Write them."""
     with asyncio.Runner() as runner:
-        runner.run(record(str(Path(path).resolve())))
+        runner.run(record(Path(folder).resolve()))
 
 
 if __name__ == "__main__":

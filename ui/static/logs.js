@@ -64,8 +64,8 @@ export function Logs({ name, live, readOnly }) {
   return html`<${Card} title="Logs" aside=${html`<div class="filter">
       <label>From <select onChange=${(event) => setLeast(event.target.value)}><option value="">all levels</option>${LEVELS.slice(1).map((each) => html`<option key=${each}>${each}</option>`)}</select></label>
       <label>Search <input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} /></label></div>`}>
-    ${lines.length ? html`<ol class="log" tabindex="0" role="group" aria-label="Log records, the newest first">${lines.map((line) => html`<li key=${line.number} class=${`log-${line.level.toLowerCase()}`}>
-      <span class="muted">${clock(line.at_s)}</span> <b>${line.level}</b> <span class="muted">${where(line)}</span> ${line.text}</li>`)}</ol>` : html`<${Empty} title="No records">${data.lines.length ? "None matches." : "Nothing was logged since the page was started."}<//>`}
+    ${lines.length ? html`<div class="log" tabindex="0" role="region" aria-label="Log records, the newest first"><ol>${lines.map((line) => html`<li key=${line.number} class=${`log-${line.level.toLowerCase()}`}>
+      <span class="muted">${clock(line.at_s)}</span> <b>${line.level}</b> <span class="muted">${where(line)}</span> ${line.text}</li>`)}</ol></div>` : html`<${Empty} title="No records">${data.lines.length ? "None matches." : "Nothing was logged since the page was started."}<//>`}
     <p class="muted foot">The last ${KEPT} records, of this process and of its workers. Levels: ${set}.</p>
   <//>
   ${!readOnly && html`<${Card} title="Level of a logger"><${LevelForm} name=${name} data=${data} onDone=${reload} /><p class="muted foot">Here and in all workers, until they end.</p><//>`}`;
