@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import re
@@ -511,5 +512,6 @@ def test_the_page_makes_no_markup_of_texts():
 
 
 def test_the_page_is_small():
-    """160 KB without the pages of traces and of flame graphs."""
-    assert sum(len(asset.body) for asset in assets().values()) <= 173_000
+    bodies = [asset.body for asset in assets().values()]
+    assert sum(map(len, bodies)) <= 160_000
+    assert sum(len(gzip.compress(body)) for body in bodies) <= 55_000
