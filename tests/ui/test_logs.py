@@ -52,7 +52,7 @@ def test_it_is_bounded(ring: LogRing):
 
 
 def test_records_of_others_are_not_kept_in_an_embedded_page(ring: LogRing):
-    logging.getLogger("somebody.else").warning("private")
+    logging.getLogger("other.library").warning("private")
     assert ring.since(0) == ()
 
 
@@ -74,9 +74,9 @@ def test_all_loggers_only_if_logging_is_configured(monkeypatch: pytest.MonkeyPat
     ring.detach()
     root.handlers.append(logging.NullHandler())
     ring.attach(all_loggers=True)
-    logging.getLogger("somebody.else").warning("seen")
+    logging.getLogger("other.library").warning("seen")
     ring.detach()
-    logging.getLogger("somebody.else").warning("too late")
+    logging.getLogger("other.library").warning("too late")
     assert [line.text for line in ring.since(0)] == ["seen"]
     assert len(root.handlers) == 1
 

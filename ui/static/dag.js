@@ -1,7 +1,7 @@
 // The drawing of a topology: where its components are, how full their mailboxes are, and why a spout waits.
 // The server has chosen layers and positions; here they become pixels, from left to right, or down on a narrow page.
 
-import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
 import { duration, percent, rate } from "./format.js";
 import { LEVELS } from "./parts.js";
 
@@ -54,7 +54,14 @@ function labelOf(node, now, speed) {
   return parts.join(", ");
 }
 
-function Node({ node, at, now, speed, marks, guilty, href, current, onFocus, onKeyDown, nodeRef }) {
+// Of a component of which nothing that is shown has changed, the drawing of the second before is kept.
+function Node(props) {
+  const { node, at, now, speed, marks, guilty, current } = props;
+  const shown = [labelOf(node, now, speed), now && now.fill, now && now.wait_s, now && now.counts.pending, marks.low, marks.high, guilty, current, ...at];
+  return useMemo(() => drawn(props), shown);
+}
+
+function drawn({ node, at, now, speed, marks, guilty, href, current, onFocus, onKeyDown, nodeRef }) {
   const [x, y] = at;
   const level = now ? now.level : "calm";
   const waits = now && now.wait_s > 0;
