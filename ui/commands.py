@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from ..topology import UPDATABLE
 from .guard import Role
 from .model import ConfigOrder, Done, KillOrder, LogLevelOrder, Settings
-from .routes import VERSION, RefusedError, Route, adapter_of, document, watched_of
+from .routes import VERSION, RefusedError, Route, adapter_of, document, running_here, watched_of
 from .settings import settings_of, tag_of
 
 log = logging.getLogger("aiostorm.ui")
@@ -69,7 +69,7 @@ async def snapshot(request: web.Request) -> web.StreamResponse:
 
 async def log_level(request: web.Request) -> web.StreamResponse:
     """Change the level of a logger, here and in the workers, until they end."""
-    running = watched_of(request).running
+    running = running_here(request)
     order = await body_of(request, LogLevelOrder, None)
     try:
         await running.set_log_level(order.logger, order.level)

@@ -17,7 +17,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from ..backpressure import Backpressure
-from ..cluster import State, loggers
+from ..cluster import RemoteTopology, RunningTopology, State, loggers
 from ..metrics import content_type, render
 from ..runtime import AiostormError
 from .assets import assets
@@ -83,6 +83,14 @@ def watched_of(request: web.Request) -> Watched:
     if found is None:
         raise RefusedError(404, "no topology with this name runs here: it has ended, or the name is wrong")
     return found
+
+
+def running_here(request: web.Request) -> RunningTopology:
+    """The topology that the path names. RefusedError if it runs in another program, whose log is not here."""
+    running = watched_of(request).running
+    if isinstance(running, RemoteTopology):
+        raise RefusedError(409, "its log is in the program that runs it: start that with --ui")
+    return running
 
 
 def document(kind: Any, value: Any, headers: dict[str, str] | None = None) -> web.Response:
@@ -242,7 +250,7 @@ async def snapshots(request: web.Request) -> web.StreamResponse:
 
 async def logs(request: web.Request) -> web.StreamResponse:
     """The last log records, of this process and of the workers; those of other topologies are left out."""
-    name = watched_of(request).running.name
+    name = running_here(request).name
     lines = request.app[PAGES].logs.since(_whole(request, "from", 0))
     shown = tuple(line for line in lines if line.topology in ("", name))
     return document(Logs, Logs(levels(), tuple(loggers()), shown))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,9 @@ def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start
     tick = get(url, "/endless")
     assert tick["components"][0]["counts"]["emitted"] > 0
     assert get(url, "/endless/graph")["nodes"]
+    with pytest.raises(urllib.error.HTTPError) as refused:  # this process has another log
+        get(url, "/endless/logs")
+    assert (refused.value.code, b"in the program that runs it" in refused.value.read()) == (409, True)
     assert get(url, "/endless/deactivate", "POST")["state"] == "INACTIVE"
     running.send(signal.SIGINT)
     assert running.end().code == 130
