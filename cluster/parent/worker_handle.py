@@ -134,9 +134,7 @@ class WorkerHandle:
         if self.works and self.mode != self._process.mode:
             self._process.poll_now.set()
 
-    async def notify(
-        self, news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile | SetLogLevel
-    ) -> None:
+    async def notify(self, news: PeerEnded | PeerDied | UpdateConfig | WantTraces | TakeProfile | SetLogLevel) -> None:
         """Send the end of another worker, settings, …; returns when the worker has answered, or cannot."""
         if self._process.has_joined:
             await self._notify(news)

@@ -170,13 +170,8 @@ async def _recorded(page: Served, running: RunningTopology, seconds: float) -> d
         component = f"components/{node['id']}"
         documents[component] = (await page.ask("GET", f"{path}/{component}")).json()
     for row in documents["traces"]["traces"]:
-<<<<<<< HEAD
         trace = f"traces/{row['id']}"
         documents[trace] = (await page.ask("GET", f"{path}/{trace}")).json()
-=======
-        tree = f"traces/{row['id']}"
-        documents[tree] = (await page.ask("GET", f"{path}/{tree}")).json()
->>>>>>> d23a982c (ui: draw less each second)
     listed = (await page.ask("GET", "api/v1/topologies")).json()
     return {"topologies": listed, "documents": documents, "past": past, "ticks": ticks[-TICKS:]}
 
