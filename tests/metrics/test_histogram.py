@@ -84,6 +84,12 @@ def test_merging_is_associative_and_commutative(one: Any, two: Any, three: Any) 
     assert merged([a, b, c]) == a + b + c
 
 
+def test_a_sum_without_values_is_not_lost() -> None:
+    """A time may be measured in which nothing came."""
+    some, none = of([(1.0, 2)]), Histogram(total=0.5)
+    assert some + none == none + some == Histogram(some.buckets, 2.5)
+
+
 @given(entries)
 def test_a_weight_is_so_many_values(pairs: list[tuple[float, int]]) -> None:
     found = of(pairs)

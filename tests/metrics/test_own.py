@@ -49,6 +49,13 @@ def test_slots() -> None:
     )
 
 
+def test_a_series_begins_at_zero() -> None:
+    assert Series("hits", "counter") == Series("hits", "counter", (), 0, 0.0)
+    own = made()
+    own.meter("rows").mark(0)
+    assert own.read() == (Series("rows", "meter", ()),)
+
+
 def test_a_meter_has_the_rate_of_about_the_last_minute() -> None:
     now = Now()
     own = made(now=now)
