@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis.strategies import none
 
 from aiostorm import LocalCluster
@@ -39,6 +39,8 @@ SPARK_LIMIT_S = 300
 settings.register_profile("aiostorm", deadline=None, database=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.register_profile("again", settings.get_profile("aiostorm"), max_examples=25)
+# That a mutant fails is enough: the smallest example is not looked for.
+settings.register_profile("mutants", settings.get_profile("aiostorm"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("AIOSTORM_EXAMPLES", "aiostorm"))
 
 

@@ -35,6 +35,7 @@ WALL: Final = 30
 """A child that waits for ever uses no CPU: it is killed after this many times its limit."""
 OPTIONS: Final = (
     *("-q", "-n0", "--tb=short", "-p", "no:cacheprovider", "-m", "not slow and not spark"),
+    "--hypothesis-profile=mutants",
     # What pytest would rewrite is imported already, on purpose.
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
