@@ -30,7 +30,7 @@ def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = 
     """The number of values (see MAX_ITEMS). UnreadableError if this is not exactly one value within the limits."""
     size = len(data)
     steps = _STEPS
-    at, left, end, depth, items = 0, 1, size, 0, 1
+    at, left, end, depth, items = 0, 1, 0, 0, 1
     outer: list[tuple[int, int, int]] = []
     try:
         while True:
@@ -56,10 +56,8 @@ def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = 
                 if count > size - at:
                     raise UnreadableError(f"a container of {count} values in the last {size - at} bytes")
                 outer.append((left, end, depth))
-                left = count
-                if inner_end:
-                    end = inner_end
-                else:
+                left, end = count, inner_end
+                if not inner_end:
                     items += count
                     depth += 1
                     if depth > max_depth:
@@ -68,10 +66,9 @@ def scan(data: bytes | memoryview, max_depth: int = MAX_DEPTH, max_items: int = 
                         raise UnreadableError(f"a value of more than {max_items} values")
             if not outer:
                 break
-            inner_end = end
-            left, end, depth = outer.pop()
-            if inner_end != end and at != inner_end:
+            if end and at != end:
                 raise UnreadableError("an extension holds more or less than one value")
+            left, end, depth = outer.pop()
     except IndexError:
         raise UnreadableError(f"a value of {size} bytes is cut short") from None
     if at != size:
