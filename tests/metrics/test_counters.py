@@ -11,6 +11,7 @@ from aiostorm.metrics import (
     ComponentMetrics,
     Histogram,
     ProgressMetrics,
+    SnapshotMetrics,
     TaskCounters,
     TaskMetrics,
     TimeMetrics,
@@ -138,3 +139,10 @@ def test_means_of_nothing_are_zero() -> None:
     nothing = component()
     assert (nothing.execute_latency_s, nothing.complete_latency_s, nothing.fill_ratio) == (0.0, 0.0, 0.0)
     assert (nothing.pending, nothing.executed) == (0, 0)
+
+
+def test_before_the_first_snapshot_nothing_is_known_of_one() -> None:
+    found = SnapshotMetrics()
+    assert (found.number, found.problem, found.reason) == (None, "", "")
+    assert (found.taken, found.failed, found.failing, found.rolled_back) == (0, 0, 0, 0)
+    assert (found.duration_s, found.size_bytes, found.age_s) == (0.0, 0, 0.0)
