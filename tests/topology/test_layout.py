@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aiostorm
+from aiostorm.topology import layout as module
 from aiostorm.topology.layout import BEND, Layout, layered
 
 
@@ -108,6 +109,28 @@ def test_crossings_are_removed():
     order = [layout.nodes[name][1] for name in ("a", "b")]
     below = [layout.nodes[name][1] for name in ("y", "x")]
     assert (order[0] < order[1]) == (below[0] < below[1])
+
+
+def test_a_picture_with_bends_is_always_this_one():
+    edges = [("e", "f"), ("b", "e"), ("d", "e"), ("c", "f"), ("a", "e"), ("c", "a")]
+    layout = layered(["a", "b", "c", "d", "e", "f"], edges)
+    assert layout.nodes == {
+        "a": (1.0, 0.75),
+        "b": (0.0, 0.0),
+        "c": (0.0, 1.125),
+        "d": (0.0, 2.25),
+        "e": (2.0, 0.938),
+        "f": (3.0, 1.312),
+    }
+    assert layout.ways["b", "e"] == ((0.0, 0.0), (1.0, 0.0), (2.0, 0.938))
+    assert layout.ways["d", "e"] == ((0.0, 2.25), (1.0, 2.25), (2.0, 0.938))
+    assert layout.ways["c", "f"] == ((0.0, 1.125), (1.0, 1.5), (2.0, 1.688), (3.0, 1.312))
+    assert (layout.layers, layout.width, layout.back) == (4, 2.25, frozenset())
+
+
+def test_a_large_graph_is_sorted_once(monkeypatch):
+    monkeypatch.setattr(module, "MANY", 3)
+    test_crossings_are_removed()
 
 
 def test_a_hundred_components_are_drawn():

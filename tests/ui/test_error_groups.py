@@ -30,6 +30,15 @@ def test_long_texts_are_cut():
     assert len(group.error) == len(group.traceback) == 20_000
 
 
+def test_the_rest_of_a_long_text_does_not_count():
+    alike = [ErrorReport("t", "c", 1, "execute", "x" * 20_000 + end, "", end * 20_001, 1.0) for end in "ab"]
+    [group] = grouped(alike)
+    assert (group.count, group.error) == (2, "x" * 20_000)
+    assert group.on_tuple in ("a" * 20_000, "b" * 20_000)
+    apart = [ErrorReport("t", "c", 1, "execute", "x" * 19_999 + end, "", None, 1.0) for end in "ab"]
+    assert [group.on_tuple for group in grouped(apart)] == [None, None]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "b 1", "b 2"]), st.sampled_from(["p", "q"]), st.floats(0, 100))))
 def test_each_error_is_in_one_group(made):
     groups = grouped([error(text, time, component) for text, component, time in made])

@@ -35,7 +35,7 @@ def test_is_bounded():
     assert fine == list(range(31, FINE + 31))
     coarse = [second for second, _, _ in history.since(0, coarse=True)]
     assert coarse == [1, *range(COARSE_S, FINE + 31, COARSE_S)]
-    assert COARSE * COARSE_S == 6 * 3600
+    assert (FINE, COARSE * COARSE_S) == (15 * 60, 6 * 3600)
 
 
 def test_refuses_what_does_not_fit():

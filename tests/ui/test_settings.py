@@ -37,6 +37,11 @@ def test_the_password_of_a_url_is_hidden():
     assert row.value == f'"postgres://{HIDDEN}@host/db"'
 
 
+def test_letters_are_shown_as_they_are():
+    config = Config(**{"my.city": "Zürich"})
+    assert [row.value for row in settings_of(config).settings if row.name == "my.city"] == ['"Zürich"']
+
+
 def test_the_tag_is_of_what_can_be_changed():
     assert tag_of(Config()) == tag_of(Config())
     assert tag_of(Config()) != tag_of(Config(max_spout_pending=5))
