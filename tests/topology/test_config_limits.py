@@ -44,6 +44,12 @@ LIMITS: list[tuple[str, Any, tuple[Any, ...], tuple[Any, ...]]] = [
     ("backpressure_check_interval_ms", 1000.0, (1,), (0.999,)),
     ("backpressure_sample_number", 4, (1, 1000), (0, 1001)),
     ("backpressure_sample_rate", 0.75, (0.001, 1), (0, 1.001)),
+    ("state_dir", None, ("a",), ("",)),
+    ("snapshot_interval_ms", 1000.0, (1,), (0.999, True)),
+    ("snapshot_max_share", 0.05, (0.001, 1), (0, 1.001)),
+    ("snapshot_timeout_ms", 60000.0, (0.001,), (0,)),
+    ("snapshot_keep", 3, (1,), (0, True)),
+    ("snapshot_failures_max", 3, (1,), (0,)),
 ]
 """A setting, its default value, values that are just allowed, and values that are just refused."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -323,6 +324,27 @@ def test_windows_that_do_not_fit_are_refused() -> None:
     for damage in ({}, {"head": {}, "tables": {}}, {**summed().dump(), "tables": {0: [{("a",): 1}, {}]}}):
         with pytest.raises(WindowStateError):
             divided([damage], KeyHash((0,), single=False))
+
+
+@pytest.mark.parametrize("tasks", [(1, 1), (2, 2), (2, 3), (3, 2), (4, 9), (6, 4)])
+def test_a_former_task_is_a_source_of_those_that_get_its_key_ranges(tasks: tuple[int, int]) -> None:
+    former, now = map(KeyRanges.for_tasks, tasks)
+    divider = WindowDivider(BY_KEY, tasks[1], range(tasks[1]))
+    for index in range(tasks[0]):
+        for task in range(tasks[1]):
+            common = set(former.ranges_of(index)) & set(now.ranges_of(task))
+            expected = former.n_ranges != now.n_ranges or bool(common)
+            assert divider.is_source(former, index, task) is expected
+
+
+@pytest.mark.parametrize("first", ["numbers", "fractions"])
+def test_values_of_one_task_that_are_no_numbers_count_for_all(first: str) -> None:
+    numbers, fractions = SharedWindows(Sliding(10, 5), Sum()), SharedWindows(Sliding(10, 5), Sum())
+    numbers.add(["a"], [1], [2])
+    fractions.add(["b"], [1], [Fraction(1, 2)])
+    machines = [numbers, fractions] if first == "numbers" else [fractions, numbers]
+    assert [machine.dump()["head"]["state"]["plain"] for machine in (numbers, fractions)] == [True, False]
+    assert divided([machine.dump() for machine in machines])["head"]["state"]["plain"] is False
 
 
 @pytest.mark.parametrize(

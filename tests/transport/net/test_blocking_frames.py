@@ -192,7 +192,8 @@ def test_a_stream_begins_with_the_preface() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begin", "problem"), [(b"HTTP/1.1", "answers with HTTP"), (b"G", "there: "), (PREFACE[:-1] + b"\xff", "version 255")]
+    ("begin", "problem"),
+    [(b"HTTP/1.1", "answers with HTTP"), (b"G", "there: "), (PREFACE[:-1] + b"\xff", "version 255")],
 )
 @pytest.mark.parametrize("at_once", [1, 1 << 30])
 def test_another_begin_is_refused_as_soon_as_it_differs(begin: bytes, problem: str, at_once: int) -> None:
