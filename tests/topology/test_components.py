@@ -88,6 +88,15 @@ def test_a_context_has_the_resources_of_its_worker() -> None:
         TopologyContext(**ids, **known).resource("pool")
 
 
+def test_a_context_has_the_metrics_of_its_task() -> None:
+    known: dict[str, Any] = {"tasks": {}, "fields": {}, "add_hook": [].append, "config": Config()}
+    ids: dict[str, Any] = {"topology": "t", "component": "count", "task_id": 4, "task_index": 1}
+    source: Any = object()
+    assert TopologyContext(**ids, **known, metrics=source).metrics is source
+    with pytest.raises(RuntimeError, match="made without metrics"):
+        _ = TopologyContext(**ids, **known).metrics
+
+
 class Batching(BasicBolt):
     def execute_batch(self, tuples: Any, collector: Any) -> None: ...
 

@@ -120,6 +120,22 @@ def test_pieces_are_all_rows_in_order_each_with_its_part(rows: int, most_bytes: 
     assert [p.schema.metadata for p in pieces_of(copied, most_bytes)] == [p.schema.metadata for p in pieces]
 
 
+def test_a_batch_without_identity_stays_as_it_is() -> None:
+    plain, foreign = batch(["a"], None), batch(["a"], {b"pandas": b"{}"})
+    assert part_of(plain, 1) is plain
+    assert part_of(foreign, 1) is foreign
+    assert with_identity_of(plain, foreign, "bolt") is plain
+
+
+def test_two_rows_are_two_pieces_and_what_fits_is_one() -> None:
+    two = batch(["a" * 1000] * 2)
+    size = pa.ipc.get_record_batch_size(two)
+    assert [piece.num_rows for piece in pieces_of(two, size - 1)] == [1, 1]
+    assert all(whole is two for most_bytes in (size, size + 1, 2 * size) for whole in pieces_of(two, most_bytes))
+    [one] = pieces_of(two.slice(1), 10)
+    assert one.num_rows == 1
+
+
 class Given(Grouping):
     """Splits a batch of columns with this function."""
 

@@ -17,7 +17,9 @@ from aiostorm import (
     Tumbling,
     WindowedBolt,
 )
-from aiostorm.topology import FieldsGrouping, KeyRangeGrouping, StreamId, window_division
+from aiostorm.topology import FieldsGrouping, KeyRangeGrouping, StreamId, WindowKey, window_division
+from aiostorm.topology.key_range_inputs import by_window_key
+from aiostorm.topology.topology import Subscription
 
 
 class Clicks(Spout):
@@ -137,3 +139,43 @@ def test_windows_over_windows() -> None:
     assert spec.time.key is not None
     found = window_division(spec.time.key, spec.inputs)
     assert found.fields == {StreamId("first", "default"): ("user",)}
+
+
+def reads(kind: str, *fields: str, of: str = "clicks") -> Subscription:
+    return Subscription(StreamId(of, "default"), "windows", kind, fields, lambda: FieldsGrouping(Fields("user")))
+
+
+@pytest.mark.parametrize(
+    ("key", "each", "problem"),
+    [
+        (WindowKey(("user", "page")), reads("fields", "user", "n"), "its windows are by user, page, but it reads"),
+        (
+            WindowKey(("user",)),
+            reads("partial_key", "user"),
+            "its windows are by user, but it reads 'clicks' with part",
+        ),
+        (WindowKey(("user",)), reads("fields"), "its windows are by user, but it reads"),
+        (
+            WindowKey(of_input={StreamId("orders", "default"): ("buyer",)}),
+            reads("fields", "user"),
+            "its windows are by no fields, but it reads 'clicks'",
+        ),
+        (WindowKey(("user",), problem="why not"), reads("fields", "user"), "why not"),
+    ],
+)
+def test_a_grouping_by_other_fields_does_not_divide_windows(key: WindowKey, each: Subscription, problem: str) -> None:
+    found = window_division(key, [each])
+    assert found.problem.startswith(problem)
+    assert (found.key, found.places) == ((), ())
+    assert by_window_key(key, [each]) == (each,)
+
+
+def test_a_key_is_a_tuple_of_values_if_nothing_else_is_said() -> None:
+    assert WindowKey() == WindowKey((), single=False, of_input={}, problem="")
+
+
+def test_fields_come_in_the_order_of_the_key() -> None:
+    key = WindowKey(("user", "page", "n"))
+    inputs = [reads("fields", "n", "user"), reads("fields", "user", "n", of="orders")]
+    assert [each.fields for each in by_window_key(key, inputs)] == [("user", "n"), ("user", "n")]
+    assert by_window_key(None, inputs) == tuple(inputs)
