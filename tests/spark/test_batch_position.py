@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aiostorm import Config, TopologyBuilder, TopologyError
 from aiostorm.spark import SparkBatchSpout, SparkSourceError
 from aiostorm.spark.batch.partitions import Partitions, merged
-from aiostorm.spark.batch.position import BatchPosition
+from aiostorm.spark.batch.position import BatchPosition, difference
 from aiostorm.transport import pack_value, unpack_value
 from tests.spark.test_partitions import digest
 
@@ -33,6 +33,18 @@ def test_a_position_of_other_data_is_refused_by_name() -> None:
     for wrong in ({}, 5, {**position, "version": 9}, {**position, "state": {"finished": "x"}}):
         with pytest.raises(SparkSourceError, match="cannot be read"):
             restored(wrong)
+
+
+def test_what_is_in_a_position() -> None:
+    state = Partitions(3).state()
+    assert BatchPosition(HEADER, "job").of(state) == {"version": 1, "header": HEADER, "state": state}
+
+
+def test_the_first_difference_is_named_and_long_ones_are_cut() -> None:
+    assert difference(HEADER, HEADER) == ""
+    assert difference({}, HEADER) == 'source was null, and is "a DataFrame" now'
+    assert difference({"a": "x" * 298}, {"a": 1}) == f'a was "{"x" * 298}", and is 1 now'
+    assert difference({"a": "x" * 299}, {"a": 1}) == f'a was "{"x" * 299} …, and is 1 now'
 
 
 def test_progress_and_lossy_windows_are_settled_by_snapshots() -> None:

@@ -145,3 +145,11 @@ def test_names_and_types_of_columns_count() -> None:
     assert len({digest_of(batch) for batch in batches}) == len(batches)
     assert plain_type(pa.string()) == plain_type(pa.large_string()) == "string"
     assert plain_type(pa.struct([("x", pa.large_string())])) == "struct<x: string>"
+
+
+def test_a_chunk_comes_with_its_last_row_and_one_of_one_batch_is_no_copy() -> None:
+    batch, chunker = made([ROWS[0]] * 3), Chunker(3)
+    [chunk] = chunker.add(batch)
+    assert chunk.num_rows == 3
+    assert chunk.column(0).buffers()[1].address == batch.column(0).buffers()[1].address
+    assert chunker.end() is None

@@ -7,6 +7,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,6 +168,14 @@ def test_equal_rows_give_equal_bytes_however_they_came() -> None:
     dealt = sliced.take(pa.array(range(20)))
     assert bytes_of(chunk(1)) == bytes_of(sliced) == bytes_of(sent) == bytes_of(dealt)
     assert bytes_of(chunk(1)) != bytes_of(chunk(0))
+
+
+@pytest.mark.parametrize(("given", "shown"), [("zstd", "ZSTD"), ("snappy", "SNAPPY"), (None, "UNCOMPRESSED")])
+def test_a_file_is_compressed_as_it_was_asked_for(given: str | None, shown: str) -> None:
+    data = encoded(pa.table({"a": [1, 2]}), {b"aiostorm.chunk": b"c"}, given, {})
+    file: Any = parquet.ParquetFile(pa.BufferReader(data))
+    assert file.metadata.row_group(0).column(0).compression == shown
+    assert file.schema_arrow.metadata[b"aiostorm.chunk"] == b"c"
 
 
 def test_a_batch_fits_if_nothing_is_lost() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from aiostorm.spark import SparkSourceError
 from aiostorm.spark.stream.batches import BatchState, StreamBatches
+from aiostorm.spark.stream.positions import StreamPositions
 from aiostorm.transport import pack_value, unpack_value
 
 Chunk = tuple[int, int, int]  # batch, partition, chunk
@@ -137,3 +139,42 @@ def test_a_checkpoint_that_does_not_belong_to_the_snapshot_is_refused(kept: Any,
 def test_a_position_that_is_none_is_refused(wrong: Any) -> None:
     with pytest.raises(SparkSourceError, match="cannot be read"):
         begun(wrong, 0)
+
+
+def test_spark_commits_what_a_durable_snapshot_contains_whole() -> None:
+    positions = StreamPositions("s")
+    assert (positions.batch, positions.durable) == (-1, -1)
+    positions.committed()
+    assert positions.durable == -1
+    positions.restore(position(5, whole=False))
+    assert positions.durable == 4
+    positions.snapshot([], {})
+    positions.committed()
+    assert positions.durable == 4
+    positions.whole = True
+    positions.snapshot([], {})
+    assert positions.durable == 4
+    positions.committed()
+    assert positions.durable == 5
+    positions.begin(6)
+    positions.whole = True
+    positions.begin(7)
+    positions.snapshot([], {})
+    positions.committed()
+    assert positions.durable == 6, "a part of batch 7, and all of the one before"
+
+
+def test_what_was_fetched_and_not_emitted_is_not_in_the_position() -> None:
+    positions = StreamPositions("s")
+    positions.restore({**position(5, whole=False), "emitted": {0: 4, 1: 2}})
+    taken = positions.snapshot([(0, 3), (0, 2), (1, 7), (2, 5)], {0: array("Q", [7])})
+    assert taken == {
+        "version": 1,
+        "batch": 5,
+        "whole": False,
+        "emitted": {0: 2, 1: 2, 2: 0},
+        "digests": {0: [7]},
+    }
+    assert positions.emitted == {0: 4, 1: 2}
+    positions.not_emitted([(0, 3), (0, 2), (1, 7), (2, 5)])
+    assert positions.emitted == {0: 2, 1: 2, 2: 0}

@@ -131,6 +131,14 @@ def test_a_chunk_in_part_is_named() -> None:
         ledger.missing([("a", 4)])
 
 
+def test_keys_are_found_by_their_begin() -> None:
+    ledger = TableLedger("t", "c")
+    assert not ledger.has_prefix("")
+    ledger.set_rows({"flights/7": 3})
+    assert ledger.has_prefix("flights/")
+    assert not ledger.has_prefix("lights/")
+
+
 def test_a_chunk_of_the_same_name_with_other_rows_is_another() -> None:
     one, other = chunk(0), chunk(0).set_column(2, "one", pa.array([2] * 20))
     keys = [chunk_key(batch.replace_schema_metadata(None), identity_of(batch)) for batch in (one, other)]

@@ -69,6 +69,9 @@ def test_the_held_rows_of_a_segment_go_on_in_sub_trees() -> None:
     assert lineage_of(segment.tuple_at(3)) == (two, 2)
     assert lineage_of(segment.tuple_at(0))[0] == 0, "a child of an acked row is untracked"
     assert not can_detach(segment), "sub-trees are not split again"
+    untouched = Segment(ORIGIN, [1, 2], root=7, edge=100, indices=[0, 1])
+    detach_rows(untouched, ids(), 3)
+    assert untouched.done == bytearray(2), "from here on each row is settled by itself"
 
 
 def test_a_tree_of_one_message_is_never_split() -> None:

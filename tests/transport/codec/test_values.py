@@ -19,7 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.transport import UnreadableError, UnsendableError, pack_value, unpack_value
-from aiostorm.transport.codec.values import pack_column, unpack_column
+from aiostorm.transport.codec.scan import MAX_DEPTH
+from aiostorm.transport.codec.values import (
+    pack_column,
+    pack_message,
+    pack_plain_column,
+    unpack_column,
+    unpack_message,
+    unpack_plain_column,
+)
 
 zones = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, microseconds=5)), ZoneInfo("Europe/Vienna")])
 finite = st.floats(allow_nan=False)
@@ -185,3 +193,52 @@ def test_after_an_error_the_packer_is_as_it_was() -> None:
         with pytest.raises(UnsendableError):
             pack_value(broken)
         assert pack_value([1]) == b"\xd5\x01\x91\x01"
+
+
+@pytest.mark.parametrize("inside", [0, 2**70, "\ud800"])
+def test_the_depth_is_the_same_whatever_is_inside(inside: Any) -> None:
+    deepest: Any = inside
+    for _ in range(MAX_DEPTH):
+        deepest = (deepest,)
+    assert unpack_value(pack_value(deepest)) == deepest
+    with pytest.raises(UnsendableError, match="more than 32 deep"):
+        pack_value((deepest,))
+
+
+class Table:
+    """Knows one ref."""
+
+    def encode_ref(self, value: object) -> bytes | None:
+        return b"ref" if value is Table else None
+
+    def decode_ref(self, data: bytes) -> object:
+        return data
+
+
+def test_refs_are_encoded_in_messages_only() -> None:
+    assert unpack_message(pack_message((1, Table), Table()), Table()) == (1, b"ref")
+    with pytest.raises(UnsendableError):
+        pack_value((1, Table))
+    with pytest.raises(UnreadableError, match="extension type 20 is not for this place"):
+        unpack_value(pack_message(Table, Table()))
+
+
+@pytest.mark.parametrize(
+    ("column", "count"),
+    [([[1], 2], 2), ([1, 2], 3), ([1, 2], 1), ([1, [2, []]], 2), (7, 1), ([1, msgpack.ExtType(9, b"a")], 2), ([{}], 1)],
+)
+def test_a_column_of_plain_values_has_nothing_else(column: Any, count: int) -> None:
+    with pytest.raises(UnreadableError):
+        unpack_plain_column(msgpack.packb(column), count)
+    plain = [None, True, 1, 1.5, "a", b"b"]
+    packed = pack_plain_column(plain)
+    assert packed is not None
+    assert unpack_plain_column(packed, 6) == plain
+    assert pack_plain_column([(1,)]) is None
+
+
+@pytest.mark.parametrize("code", [2, 3, 4])
+def test_what_is_there_twice_is_refused(code: int) -> None:
+    body = msgpack.packb([1, 7, 1, 8] if code == 2 else [1, 2, 1])
+    with pytest.raises(UnreadableError, match=r"a (dict has a key|set has a member) twice"):
+        unpack_value(msgpack.packb(msgpack.ExtType(code, body)))
