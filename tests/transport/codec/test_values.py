@@ -14,6 +14,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import msgpack
+import pyarrow as _pyarrow  # noqa: ICN001 - pyarrow has no types of its own
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,8 @@ from aiostorm.transport.codec.values import (
     unpack_message,
     unpack_plain_column,
 )
+
+pa: Any = _pyarrow
 
 zones = st.sampled_from([None, dt.UTC, dt.timezone(dt.timedelta(hours=-3, microseconds=5)), ZoneInfo("Europe/Vienna")])
 finite = st.floats(allow_nan=False)
@@ -242,3 +245,9 @@ def test_what_is_there_twice_is_refused(code: int) -> None:
     body = msgpack.packb([1, 7, 1, 8] if code == 2 else [1, 2, 1])
     with pytest.raises(UnreadableError, match=r"a (dict has a key|set has a member) twice"):
         unpack_value(msgpack.packb(msgpack.ExtType(code, body)))
+
+
+def test_a_batch_of_columns_is_a_value() -> None:
+    batch: Any = pa.record_batch({"a": [1, None], "b": ["x", "y"]})
+    [found] = unpack_value(pack_value((batch,)))
+    assert found.equals(batch)

@@ -203,6 +203,7 @@ def test_a_stream_begins_with_the_preface() -> None:
     stream = Stream(PREFACE + b"rest")
     StreamFrames().open(stream)
     assert (stream.written, bytes(stream.arrived)) == (PREFACE, b"rest")
+    StreamFrames().open(Stream(PREFACE))  # no more is waited for
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from aiostorm.transport.remote.exports import Exports
 from aiostorm.transport.remote.notes import MAX_NAME_BYTES
 
 
-class Nobody(Actor):
+class Silent(Actor):
     async def receive(self, message: Any) -> None: ...
 
 
@@ -35,7 +35,7 @@ class Numbers:
 @contextlib.asynccontextmanager
 async def actors(count: int) -> AsyncIterator[list[Ref]]:
     async with ActorSystem() as system:
-        yield [system.spawn(Nobody) for _ in range(count)]
+        yield [system.spawn(Silent) for _ in range(count)]
 
 
 async def ended(ref: Ref) -> None:
@@ -100,7 +100,7 @@ async def test_an_actor_has_one_number_until_its_end() -> None:
         assert [exports.number_of(ref) for ref in (one, two, one)] == [1, 2, 1]
         assert chance.sizes == [8, 8]
         assert [exports.find(number) for number in (1, 2, 3)] == [one, two, None]
-        assert exports.find_for(1, "anybody") is one
+        assert exports.find_for(1, "any peer") is one
         assert exports.find("1") is None
         await ended(one)
         assert exports.find(1) is None
