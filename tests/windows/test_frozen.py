@@ -37,6 +37,8 @@ class Reading:
     def __init__(self, machine: Any, number: int, since: int | None) -> None:
         self.frozen: Frozen = machine.freeze(number, since)
         self.expected = copied(self.frozen.dump())
+        if since is None:
+            assert self.frozen.size == sum(len(columns[0]) for columns in self.expected["tables"].values())
         self.tables: dict[Any, list[dict[Any, Any]]] = {}
         self.removed: dict[Any, list[Any]] = {}
         self.frozen.watch(copy_of)
