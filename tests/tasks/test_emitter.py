@@ -18,6 +18,8 @@ from aiostorm.tasks.emit.stamping import Stamps
 from aiostorm.topology import ColumnRows, Failure, Fields, FieldsGrouping, GroupingContext, Origin, StreamId
 from aiostorm.transport import WHOLE_BYTES, UnsendableError
 
+from .parts import tracer
+
 ORIGIN = Origin("spout", 1, "default", Fields("key", "n"))
 ROOT = 7
 BAD = "cannot be sent"
@@ -56,7 +58,7 @@ class Sender:
         grouping.prepare(context, StreamId("spout", "default"), list(known))
         self.stream = OutStream(ORIGIN, [Route("bolt", grouping, False, self.outbox.outlets)])
         self.counters = TaskCounters()
-        self.acks = AckBatch([], self.counters, float)
+        self.acks = AckBatch([], self.counters, tracer())
         self.emitter = Emitter(
             OutStreams("spout", {"default": self.stream}),
             ids,
