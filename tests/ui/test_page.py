@@ -187,7 +187,7 @@ def test_the_keyboard_is_enough(browser: Any, base: str):
     page.keyboard.press("Enter")
     page.wait_for_selector("h2.component-name")
     assert page.inner_text("h2.component-name") == "revenue"
-    for key, word in (("p", "Events"), ("r", "Level of a logger"), ("c", "Settings"), ("o", "Graph")):
+    for key, word in (("p", "Events"), ("n", "Level of a logger"), ("c", "Settings"), ("o", "Graph")):
         page.keyboard.press("g")
         page.keyboard.press(key)
         page.wait_for_selector(f"h2:text-is('{word}')")

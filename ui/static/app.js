@@ -29,7 +29,7 @@ const TABS = [
   ["workers", "Workers", "w", Workers],
   ["time", "Time", "t", Times],
   ["snapshots", "Snapshots", "s", Snapshots],
-  ["logs", "Logs", "r", Logs],
+  ["logs", "Logs", "n", Logs],
   ["config", "Config", "c", Config],
 ];
 
