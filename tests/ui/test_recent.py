@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.metrics import BOUNDS, Histogram, bucket_of
-from aiostorm.ui.recent import SPAN_S, STEP_S, Recent
+from aiostorm.metrics import BOUNDS, Histogram, TaskMetrics, bucket_of
+from aiostorm.ui.recent import SPAN_S, STEP_S, Recent, histograms_of
 
 
 def histogram(*seconds: float) -> Histogram:
@@ -73,3 +73,18 @@ def test_it_keeps_at_most_a_copy_a_second(steps: list[float]):
         span_s, _ = recent.latencies(at_s, {})
         assert span_s is None or STEP_S <= span_s <= SPAN_S
         assert len(recent._copies) <= SPAN_S / STEP_S + 1
+
+
+def test_the_limits_of_a_time_belong_to_it():
+    assert SPAN_S == 30.0
+    recent, none = Recent(), {"a": {"execute": histogram()}}
+    recent.latencies(0.0, none)
+    recent.latencies(STEP_S, none)
+    assert recent.latencies(SPAN_S, none)[0] == SPAN_S
+    assert recent.latencies(SPAN_S + 0.5, none)[0] == SPAN_S + 0.5 - STEP_S
+
+
+def test_the_histograms_of_a_task_by_what_they_measure():
+    times = [histogram(seconds) for seconds in (0.1, 0.2, 0.3)]
+    task = TaskMetrics(1, execute_latency=times[0], process_latency=times[1], complete_latency=times[2])
+    assert histograms_of(task) == dict(zip(("execute", "process", "complete"), times, strict=True))
