@@ -208,7 +208,7 @@ def test_a_chart_says_what_it_was_at_the_pointer(browser: Any, base: str):
     assert "/s" in now
     box = tab.page.locator(".chart svg").first.bounding_box()
     tab.page.mouse.move(box["x"] + box["width"] / 3, box["y"] + 50)
-    tab.page.wait_for_selector(".chart .cursor")
+    tab.page.wait_for_selector(".chart .cursor", state="attached")  # a vertical line has no width: "hidden"
     assert legend.inner_text() != now
     tab.page.mouse.move(0, 0)
     tab.page.wait_for_selector(".chart .cursor", state="detached")
@@ -238,7 +238,14 @@ def logs_are_searched(tab: Tab) -> None:
     page.wait_for_function(f"document.querySelectorAll('.log li').length < {records}")
     assert "KeyError" in page.locator(".log li").first.inner_text()
     page.fill("input[name=logger]", "aiostorm.cluster")
+    page.fill("input[type=search]", "")
+    page.select_option(".filter select", "CRITICAL")
+    page.wait_for_selector("text=None matches.")
+    page.select_option(".filter select", "")
+    page.wait_for_function(f"document.querySelectorAll('.log li').length == {records}")
+    assert page.locator("select[name=level]").input_value() == "INFO"
     page.select_option("select[name=level]", "DEBUG")
+    page.focus("select[name=level]")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("form [role=status]:has-text('logs it at DEBUG')")

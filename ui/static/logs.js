@@ -46,7 +46,7 @@ function LevelForm({ name, data, onDone }) {
   return html`<form class="level" onSubmit=${submit}>
     <label>Logger <input name="logger" list="loggers" placeholder="root" autocomplete="off" /></label>
     <datalist id="loggers">${data.loggers.map((each) => html`<option key=${each} value=${each} />`)}</datalist>
-    <label>Level <select name="level">${LEVELS.map((each) => html`<option key=${each} selected=${each === "INFO"}>${each}</option>`)}<option value="">as above it</option></select></label>
+    <label>Level <select name="level">${LEVELS.map((each) => html`<option key=${each} value=${each} selected=${each === "INFO"}>${each}</option>`)}<option value="">as above it</option></select></label>
     <button>Set</button><span role="status">${result && (result.error ? html`<${Failure} error=${result.error} />` : result.text)}</span></form>`;
 }
 
@@ -62,7 +62,7 @@ export function Logs({ name, live, readOnly }) {
   const lines = data.lines.filter((line) => rank(line.level) >= rank(least) && (!wanted || `${where(line)} ${line.text}`.toLowerCase().includes(wanted))).reverse();
   const set = Object.entries(data.levels).map(([logger, level]) => `${logger || "root"}: ${level}`).join(", ");
   return html`<${Card} title="Logs" aside=${html`<div class="filter">
-      <label>From <select onChange=${(event) => setLeast(event.target.value)}><option value="">all levels</option>${LEVELS.slice(1).map((each) => html`<option key=${each}>${each}</option>`)}</select></label>
+      <label>From <select onChange=${(event) => setLeast(event.target.value)}><option value="">all levels</option>${LEVELS.slice(1).map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>
       <label>Search <input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} /></label></div>`}>
     ${lines.length ? html`<div class="log" tabindex="0" role="region" aria-label="Log records, the newest first"><ol>${lines.map((line) => html`<li key=${line.number} class=${`log-${line.level.toLowerCase()}`}>
       <span class="muted">${clock(line.at_s)}</span> <b>${line.level}</b> <span class="muted">${where(line)}</span> ${line.text}</li>`)}</ol></div>` : html`<${Empty} title="No records">${data.lines.length ? "None matches." : "Nothing was logged since the page was started."}<//>`}
