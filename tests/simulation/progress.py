@@ -7,8 +7,9 @@
 2. *There is work* if a message is complete and has not been settled; if a row was emitted and has not come to a task;
    or if a source has a row that is due, and fewer messages open than one of its tasks may have. Rows that a bolt holds
    are no work, nor are rows for a bolt of which a task hangs; what the source of such rows has to emit still is: the
-   other tasks can work. So is a message that is complete, unless other workers are in it: rows that have come to one,
-   and that the mailbox of a task that hangs does not take, stay in their trees.
+   other tasks can work (it may be paced at what the hanging task has taken so far for its tuple). So is a message
+   that is complete, unless other workers are in it: rows that have come to one, and that the mailbox of a task that
+   hangs does not take, stay in their trees.
 3. Of one source, what is before its rows in mailboxes counts: it has STILL_S and what all of them hold, at ROW_S each.
    Edges inside a cycle put rows into a mailbox beyond its capacity (`beyond`): those count as they are, for a minute.
 4. Nothing is asked for while a fault is at work, nor until its messages have timed out (`excused`).
@@ -107,14 +108,14 @@ class Progress:
             still = now_s - still_from_s > STILL_S
             if not still and now_s - since_s <= self._slack_s + ROW_S * max(self._beyond_lately):
                 continue
-            work = self._work(source, now_s - STILL_S)
+            work = self._work(source, now_s - STILL_S, still_from_s if still else since_s)
             if work:
                 what = "nothing" if still else f"nothing of {source}"
                 self.world.problem(f"{what} was done for {now_s - (still_from_s if still else since_s):.1f} s; {work}")
                 self._unharmed_from_s = now_s
 
-    def _work(self, source: str, before_s: float) -> str:
-        """What there was to do all the time."""
+    def _work(self, source: str, before_s: float, since_s: float) -> str:
+        """What there was to do all the time. `since_s`: nothing was done."""
         model, book = self.model, self.sources[source].read
         for (name, message, attempt), at_s in model.complete.items() if not (self.spread and self.hangs) else ():
             if name == source and at_s < before_s and _is_open(book, message, attempt):
@@ -126,6 +127,9 @@ class Progress:
                 continue
             if _is_open(book, *emission[1:]):
                 return f"row {node} is on its way to {consumer} since {at_s:.3f} s"
+        paced_s = self.world.now_s - model.hang.from_s if model.hang is not None and self.hangs else 0.0
+        if since_s >= before_s - paced_s:
+            return ""
         if book.queue and book.queue[0][0] < before_s and (self._limit is None or len(book.open) < self._limit):
             return f"{source} has had something to emit since {book.queue[0][0]:.3f} s, and {len(book.open)} are open"
         return ""

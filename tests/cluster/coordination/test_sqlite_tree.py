@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -165,7 +166,7 @@ def test_a_client_that_asks_too_rarely_learns_that_anything_may_have_changed(
         writer.apply([Put("/a", b"%d" % number)], session, 0.0)
     assert reader.poll(other, 0.0, None) is None
     assert reader.poll(other, 0.0, None) == set()
-    with sqlite3.connect(tmp_path / "deep" / "store") as rows:
+    with contextlib.closing(sqlite3.connect(tmp_path / "deep" / "store")) as rows:
         assert rows.execute("SELECT count(*) FROM changes").fetchone()[0] <= 120
     writer.close()
     reader.close()
@@ -195,7 +196,7 @@ def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    with sqlite3.connect(tmp_path / "deep" / "store") as rows:
+    with contextlib.closing(sqlite3.connect(tmp_path / "deep" / "store", isolation_level=None)) as rows:
         rows.execute("UPDATE about SET value = '99' WHERE name = 'format'")
     with pytest.raises(
         CoordinationError, match=r"was written by another version of aiostorm \(format 99, and this is 1"
