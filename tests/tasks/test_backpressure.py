@@ -16,8 +16,17 @@ CAPACITIES = [1, 10, 1024]
 
 
 def fills(running: RunningTopology) -> dict[str, float]:
-    """The fullest mailbox of each component, as a share of its capacity."""
-    return {component: metrics.fill_ratio for component, metrics in running.metrics().items()}
+    """The fullest mailbox of each component, as a share of its capacity.
+
+    What `metrics()[component].fill_ratio` says, without the rest: it is looked at for each tuple, and reading all
+    metrics each time took half of the time of these tests.
+    """
+    found: dict[str, float] = {}
+    for task in running._task_set.tasks:
+        gate = task.env.mailboxes[task.task.task_id].gate
+        component = task.task.component
+        found[component] = max(found.get(component, 0.0), gate.fill / gate.capacity if gate.capacity else 0.0)
+    return found
 
 
 class Watch:
