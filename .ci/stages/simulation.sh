@@ -4,4 +4,4 @@
 # simulated time: how long it waits for a core changes nothing.
 source "$(dirname "$0")/../lib.sh"
 cd "$WORK/clone"
-bounded --give-way 1800 .venv/bin/python -m tests.simulation --seeds 50 --fresh 150 --faults-s 220
+bounded --give-way 3600 .venv/bin/python -m tests.simulation --seeds 50 --fresh 150 --faults-s 220
