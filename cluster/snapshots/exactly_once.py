@@ -106,7 +106,11 @@ class ExactlyOnceRuntime:
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
         while True:
+            broken()
             incarnation = self._manager.incarnation
+            if not self._manager.is_current(incarnation):  # tasks that are about to end may be quiet: they do not count
+                await self._changes.wait(self._manager.rebuilt())
+                continue
             await self.inner.wait_quiet(goal, broken)
             if goal.durable:
                 await self._take(broken)

@@ -23,6 +23,11 @@ def test_state_keeps_its_promises(seed: int) -> None:
     assert result.snapshots > 0
 
 
+def test_tasks_that_are_about_to_be_rolled_back_are_not_finished() -> None:
+    """In this run they were quiet when their rollback had been decided, and had not begun."""
+    assert not run(471222134, faults_s=2.2).problems
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_fault_alone(kind: str) -> None:
     result = run(ALONE, faults=kind, workers=0 if kind == "sync" else 2)
