@@ -13,15 +13,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..runtime import process_exists, process_space
+
 
 def own_name(prefix: str) -> str:
     """The prefix of names of this process, with a `-` at the end."""
-    return f"{prefix}{_space()}-{os.getpid()}-"
+    return f"{prefix}{process_space()}-{os.getpid()}-"
 
 
 def names_in(place: Path, prefix: str) -> Iterator[tuple[Path, int, str]]:
     """Path, process id and rest of the name, for files in a folder of processes in our namespace."""
-    begins = f"{prefix}{_space()}-"
+    begins = f"{prefix}{process_space()}-"
     for path in sorted(place.glob(f"{begins}*-*")):
         pid, _, rest = path.name.removeprefix(begins).partition("-")
         if pid.isascii() and pid.isdecimal():
@@ -32,7 +34,7 @@ def sweep(place: Path, prefix: str) -> None:
     """Remove the files, and folders of files, of processes that have ended."""
     for path, pid, _ in names_in(place, prefix):
         with contextlib.suppress(OSError):
-            if path.lstat().st_uid == os.geteuid() and not lives(pid):
+            if path.lstat().st_uid == os.geteuid() and not process_exists(pid):
                 remove(path)
 
 
@@ -45,20 +47,3 @@ def remove(path: Path) -> None:
             path.rmdir()
         else:
             path.unlink(missing_ok=True)
-
-
-def lives(pid: int) -> bool:
-    """Is there a process with that id, of any user?"""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
-def _space() -> int:
-    with contextlib.suppress(OSError):
-        return os.stat("/proc/self/ns/pid").st_ino
-    return 0

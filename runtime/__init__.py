@@ -11,6 +11,7 @@ loop_turns.py       long work of several tasks
 machine.py          which start of the machine this is, and how long ago
 processes/          child processes, imported when first used
 liveness.py         heartbeats, timeouts, grace periods: their defaults and order
+process_identity.py which process it is
 process_metrics.py  what a process uses, and how late its event loop is
 profile.py          where threads are, sampled, for flame graphs
 user_files.py       which code is the user's
@@ -22,13 +23,14 @@ from typing import TYPE_CHECKING
 
 from .clock import Clock, LoopClock, is_virtual
 from .errors import AiostormError, SpawnError, StoreError, StorePlaceError
-from .files import NewFile, make_folders, sync_folder, write_file
+from .files import NewFile, make_folders, sync_folder, why_unwritable, write_file
 from .forking import add_system, remove_system
 from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
 from .loop_turns import LoopTurns
 from .loops import loop_factory
 from .machine import boot_id, shared_file_system, since_boot_s
+from .process_identity import ProcessIdentity, process_exists, process_space
 from .process_metrics import ProcessMetrics, forget_process, look_at_process
 from .profile import Profile, Sampler, StallProfile
 from .rng import Rng, SystemRng
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
         MAX_STDIN_BYTES,
         Child,
         ChildLine,
-        ProcessIdentity,
         PythonSpawner,
         Spawner,
         WarmPool,
@@ -100,19 +101,21 @@ __all__ = [
     "loop_factory",
     "make_folders",
     "order_problems",
+    "process_exists",
+    "process_space",
     "remove_system",
     "shared_file_system",
     "since_boot_s",
     "sync_folder",
     "watch_stalls",
+    "why_unwritable",
     "write_file",
 ]
 
 
 _LATER = {
     "directory_store": "DirectoryStore",
-    "processes": "MAX_STDIN_BYTES Child ChildLine ProcessIdentity PythonSpawner Spawner WarmPool check_stdin "
-    "die_with_parent",
+    "processes": "MAX_STDIN_BYTES Child ChildLine PythonSpawner Spawner WarmPool check_stdin die_with_parent",
     "threaded_store": "BlobFiles ThreadedStore check_size",
 }
 

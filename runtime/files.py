@@ -100,6 +100,16 @@ def write_file(
         new.replace(path)
 
 
+def why_unwritable(path: str | os.PathLike[str]) -> str:
+    """Why `write_file` would fail here, as far as that can be known before; empty if it would not."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        return f"{os.fspath(path)} is a folder"
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder}"
+    return "" if os.access(folder, os.W_OK) else f"nothing can be written in {folder}"
+
+
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
     """Write all bytes to a file descriptor."""
     rest = memoryview(data).cast("B")

@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.secs: it is abandoned."
 
 
+def _writable(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a report that could not be written before the run, and not after it."""
+    if value is not None:
+        from ..cluster.report import unwritable
+
+        if problem := unwritable(value):
+            raise click.BadParameter(problem, ctx, param)
+    return value
+
+
 @click.command(
     cls=PageCommand,
     help=f"""Run a topology on this machine.
@@ -115,6 +125,7 @@ _LEFT_BEHIND: Final = "User code is still running after topology.graceful.stop.s
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=_writable,
     metavar="FILE",
     help="Write an HTML report of the run at its end: rates, mailboxes and latencies over time, errors, settings.",
 )

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
+from ...runtime import process_exists
 from ..errors import ControlError
-from ..stale_files import lives, names_in, own_name, sweep
+from ..stale_files import names_in, own_name, sweep
 
 NAME_CHARS: Final = 32
 """The characters of a topology's name in a file name: paths of temporary files on macOS leave no more."""
@@ -102,7 +103,7 @@ def running_topologies() -> tuple[list[TopologySocket], list[str]]:
             refused.append(str(error))
             continue
         for path, pid, rest in names_in(folder, ""):
-            if lives(pid):
+            if process_exists(pid):
                 found.append(TopologySocket(rest, pid, str(path)))
     return sorted(found, key=lambda one: (one.name, one.pid)), refused
 

@@ -5,6 +5,6 @@ RunningTopology ─ each second ─► samples ─► charts ─┐
 """
 
 from .card import card
-from .report import Report, ReportError
+from .report import Report, ReportError, unwritable
 
-__all__ = ["Report", "ReportError", "card"]
+__all__ = ["Report", "ReportError", "card", "unwritable"]

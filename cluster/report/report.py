@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from ...runtime import AiostormError, write_file
+from ...runtime import AiostormError, why_unwritable, write_file
 from .page import html
 from .samples import Samples
 
@@ -29,6 +29,12 @@ PERIOD_S: Final = 1.0
 
 class ReportError(AiostormError):
     """The report could not be written."""
+
+
+def unwritable(path: Path) -> str:
+    """Why there can be no report at this path; empty if there can."""
+    problem = why_unwritable(path)
+    return f"no report: {problem}" if problem else ""
 
 
 class Report:
@@ -52,6 +58,8 @@ class Report:
         return self._write().__await__()
 
     async def __aenter__(self) -> Self:
+        if problem := await asyncio.to_thread(unwritable, self._path):  # now, and not after hours of recording
+            raise ReportError(problem)
         self._recording = self._guard(self._record())
         return self
 

@@ -1,7 +1,6 @@
 """Child processes: spawner.py starts them, warm_pool.py keeps some that were started before, and parent_watch.py ends a
-child with its parent. identity.py: which process it is."""
+child with its parent."""
 
-from .identity import ProcessIdentity
 from .parent_watch import die_with_parent
 from .spawner import MAX_STDIN_BYTES, Child, ChildLine, PythonSpawner, Spawner, check_stdin
 from .warm_pool import WarmPool
@@ -10,7 +9,6 @@ __all__ = [
     "MAX_STDIN_BYTES",
     "Child",
     "ChildLine",
-    "ProcessIdentity",
     "PythonSpawner",
     "Spawner",
     "WarmPool",

@@ -15,7 +15,8 @@ def test_a_run_writes_its_report(aiostorm: Command, tmp_path: Path) -> None:
     assert "<dd>KILLED</dd>" in html
 
 
-def test_a_report_that_cannot_be_written_is_a_problem(aiostorm: Command, tmp_path: Path) -> None:
-    outcome = aiostorm("run", JOBS, "-q", "--report", str(tmp_path / "no" / "run.html"))
-    assert outcome.code == 1
-    assert "Error: no report: " in outcome.err
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(aiostorm: Command, tmp_path: Path) -> None:
+    outcome = aiostorm("run", JOBS, "--report", str(tmp_path / "no" / "run.html"))
+    assert outcome.code == 2
+    assert "no report: there is no folder" in " ".join(outcome.err.split())
+    assert "finished" not in outcome.out

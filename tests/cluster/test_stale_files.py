@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.cluster.stale_files import lives, names_in, own_name, remove, sweep
+from aiostorm.cluster.stale_files import names_in, own_name, remove, sweep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process ids of another kind")
 
@@ -45,9 +45,3 @@ def test_a_folder_that_cannot_be_removed_stays(tmp_path: Path) -> None:
     remove(full)
     remove(tmp_path / "nothing")
     assert (full / "inner").exists()
-
-
-def test_running_processes_are_recognized() -> None:
-    assert lives(os.getpid())
-    assert lives(1)
-    assert not lives(NO_PROCESS)

@@ -203,7 +203,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/files.py",
         "runtime/forking.py",  # a forked child ends
         "runtime/process_metrics.py",  # what this process uses
-        "runtime/processes/identity.py",  # which process is it?
+        "runtime/process_identity.py",  # which process is it?
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
@@ -329,7 +329,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "runtime/files.py",
             "runtime/machine.py",  # Linux tells in files what is mounted, and which start this is
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
-            "runtime/processes/identity.py",  # when a process began: the same
+            "runtime/process_identity.py",  # when a process began: the same
             "cluster/control/folder.py",  # a folder of sockets
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.runtime import NewFile, make_folders, sync_folder, write_file
+from aiostorm.runtime import NewFile, make_folders, sync_folder, why_unwritable, write_file
 
 
 def names(path: Path) -> list[str]:
@@ -84,3 +84,12 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "c").is_dir()
     if sys.platform != "win32":
         assert stat.S_IMODE((tmp_path / "a" / "b" / "c").stat().st_mode) == 0o700
+
+
+def test_why_a_file_cannot_be_written_is_known_before(tmp_path: Path) -> None:
+    assert why_unwritable(tmp_path / "new") == ""
+    assert why_unwritable(tmp_path) == f"{tmp_path} is a folder"
+    assert why_unwritable(tmp_path / "no" / "new") == f"there is no folder {tmp_path / 'no'}"
+    if os.geteuid():
+        tmp_path.chmod(0o500)
+        assert why_unwritable(tmp_path / "new") == f"nothing can be written in {tmp_path}"

@@ -106,9 +106,17 @@ async def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> Non
     async with running(builder().create_topology("orders")) as topology:
         with pytest.raises(ReportError, match=r"no report: .*run.html cannot be written: No such file"):
             await topology.report(tmp_path / "no" / "run.html")
-        with pytest.raises(KeyError):
-            async with topology.report(tmp_path / "no" / "run.html"):
-                raise KeyError("it is this that counts")
+        for path, problem in ((tmp_path / "no" / "run.html", "there is no folder"), (tmp_path, "is a folder")):
+            with pytest.raises(ReportError, match=problem):
+                async with topology.report(path):
+                    raise AssertionError("nothing is recorded in vain")
+        folder = tmp_path / "for a while"
+        folder.mkdir()
+        recording = topology.report(folder / "run.html")
+        await recording.__aenter__()
+        folder.rmdir()
+        error = KeyError("it is this that counts")
+        await recording.__aexit__(KeyError, error, None)
 
 
 async def test_a_notebook_gets_a_card(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ class ProcessIdentity:
         stat = _stat(self.pid)
         if stat:
             return stat[_STATE] in "ZX" or (self.started != 0 and int(stat[_START]) != self.started)
-        return not _exists(self.pid)
+        return not process_exists(self.pid)
 
 
 def process_space() -> int:
@@ -67,7 +67,8 @@ def process_space() -> int:
     return 0
 
 
-def _exists(pid: int) -> bool:
+def process_exists(pid: int) -> bool:
+    """Is there a process with this id, of any user? Also true for one that has ended and was not waited for."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

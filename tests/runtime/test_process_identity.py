@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from aiostorm.runtime import ProcessIdentity
+from aiostorm.runtime import ProcessIdentity, process_exists
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -35,6 +35,12 @@ def test_a_child_that_has_ended_has_ended_before_and_after_it_was_waited_for() -
     process.wait()
     assert found.has_ended
     process.stdin.close()  # type: ignore[union-attr]
+
+
+def test_processes_of_any_user_exist() -> None:
+    assert process_exists(os.getpid())
+    assert process_exists(1)
+    assert not process_exists(4194305)  # above the greatest id that Linux gives
 
 
 @LINUX
