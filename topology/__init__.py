@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from .builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
     from .layout import Layout, layered
     from .outline import outlined
-    from .pictures import graph_document
+    from .pictures import drawn_inputs, graph_document, grouping_text
     from .shown_settings import shown_setting
     from .svg import Arrow, Box, draw_graph
     from .text import markup, printable, shortened
@@ -238,9 +238,11 @@ __all__ = [
     "deal_columns",
     "direct",
     "draw_graph",
+    "drawn_inputs",
     "given_resource",
     "graph_document",
     "greatest_of",
+    "grouping_text",
     "has_batches",
     "has_identity",
     "is_batch",
@@ -276,7 +278,7 @@ _LATER = {
     "builder": "BoltDeclarer SpoutDeclarer TopologyBuilder",
     "layout": "Layout layered",
     "outline": "outlined",
-    "pictures": "graph_document",
+    "pictures": "drawn_inputs graph_document grouping_text",
     "shown_settings": "shown_setting",
     "svg": "Arrow Box draw_graph",
     "text": "markup printable shortened",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..backpressure import THROTTLED
 from ..metrics import HISTOGRAMS, METRICS
-from ..topology import layered
+from ..topology import drawn_inputs, grouping_text, layered
 from .cause import causes
 from .model import (
     ComponentDetail,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..backpressure import ComponentPressure
     from ..cluster import RemoteTopology, RunningTopology
     from ..metrics import ComponentMetrics, Series, TaskMetrics
-    from ..topology import Subscription, Topology
+    from ..topology import Topology
 
 Shown: TypeAlias = "RunningTopology | RemoteTopology"
 """A topology of this program, or of another one."""
@@ -79,7 +79,7 @@ def summary_of(running: Shown) -> TopologySummary:
 def graph_of(running: Shown) -> Graph:
     """How it is drawn."""
     topology = running.topology
-    inputs = [(spec, one) for spec in topology.components.values() for one in _drawn(topology, spec.inputs)]
+    inputs = drawn_inputs(topology)
     ids = [spec.id for spec in (*topology.spouts, *topology.bolts)]
     layout = layered(ids, [(one.source.component, spec.id) for spec, one in inputs])
     nodes = []
@@ -99,9 +99,8 @@ def graph_of(running: Shown) -> Graph:
 def targets_of(topology: Topology) -> dict[str, list[str]]:
     """Component → those that read from it."""
     found: dict[str, list[str]] = {component: [] for component in topology.components}
-    for spec in topology.components.values():
-        for one in _drawn(topology, spec.inputs):
-            found[one.source.component].append(spec.id)
+    for spec, one in drawn_inputs(topology):
+        found[one.source.component].append(spec.id)
     return found
 
 
@@ -166,7 +165,7 @@ def detail_of(running: Shown, component: str, at_s: float) -> ComponentDetail:
     outputs = tuple(
         f"{name} ({', '.join(decl.fields)})" for name, decl in spec.outputs.items() if not name.startswith("__")
     )
-    inputs = tuple(f"{one.source}, {_grouping(one)}" for one in spec.inputs)
+    inputs = tuple(f"{one.source}, {grouping_text(one)}" for one in spec.inputs)
     rows = tuple(_task(task, workers.get(task.task_id, ""), task.task_id in blocked) for task in found.tasks)
     own = tuple(map(_own, found.own))
     return ComponentDetail(at_s, component, spec.kind, inputs, outputs, rows, own)
@@ -246,12 +245,3 @@ def _own(series: Series) -> OwnSeries:
         p50=found.quantile(0.5) if found is not None else None,
         p99=found.quantile(0.99) if found is not None else None,
     )
-
-
-def _drawn(topology: Topology, inputs: tuple[Subscription, ...]) -> list[Subscription]:
-    """Without those to the system's own components."""
-    return [one for one in inputs if one.source.component in topology.components]
-
-
-def _grouping(one: Subscription) -> str:
-    return one.kind.replace("_", " ") + (f" ({', '.join(one.fields)})" if one.fields else "")
