@@ -66,7 +66,10 @@ class ProcessWatch:
         if not self._watches:
             self._watches = True
             gc.callbacks.append(self._on_gc)
-            self._plan_probe(now_s)
+            self._due_s = now_s + PROBE_S
+            # Metrics are also read in signal handlers, for the words after Ctrl-C. They run between any two bytecodes,
+            # also while the loop is sorting its timers: only this call may be made there.
+            asyncio.get_running_loop().call_soon_threadsafe(self._probe)
         lag_s, self._lag_s = max(self._lag_s, now_s - self._due_s), 0.0
         return ProcessMetrics(
             os.getpid(),

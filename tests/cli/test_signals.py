@@ -51,7 +51,7 @@ def test_first_drains_and_reports(start: Start, loop: str, number: signal.Signal
     acked = document["messages"]["acked"]
     assert acked >= 4
     assert document["summary"] == {"sum": acked * (acked - 1) // 2}, "the summary so far: every acked number is in it"
-    assert not [noise for noise in NOISE if noise in outcome.err]
+    assert not [noise for noise in NOISE if noise in outcome.err], outcome.err
 
 
 @loops
@@ -65,7 +65,7 @@ def test_messages_that_do_not_drain_are_pending(start: Start, loop: str):
     assert " of numbers (message ids " in outcome.err
     assert "neither acked nor failed" in outcome.err
     assert "endless interrupted after " in outcome.out
-    assert not [noise for noise in NOISE if noise in outcome.err]
+    assert not [noise for noise in NOISE if noise in outcome.err], outcome.err
 
 
 @loops
@@ -81,7 +81,7 @@ def test_second_stops_now(start: Start, loop: str, job: str):
     assert "Stopped now. Pending: " in outcome.err
     assert re.search(r" of numbers \(message ids \d+", outcome.err)
     assert "caught" not in outcome.err, "no user code sees it"
-    assert not [noise for noise in NOISE if noise in outcome.err]
+    assert not [noise for noise in NOISE if noise in outcome.err], outcome.err
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_user_code_that_does_not_end_is_abandoned(start: Start, loop: str):
     assert outcome.code == 143
     assert "endless terminated after " in outcome.out, "the report comes all the same"
     assert "User code is still running after topology.graceful.stop.secs: it is abandoned." in outcome.err
-    assert not [noise for noise in NOISE if noise in outcome.err]
+    assert not [noise for noise in NOISE if noise in outcome.err], outcome.err
 
 
 def test_interrupt_while_it_starts(start: Start):
@@ -104,7 +104,7 @@ def test_interrupt_while_it_starts(start: Start):
     outcome = process.end()
     assert outcome.code == 130
     assert "interrupted after " in outcome.out
-    assert not [noise for noise in NOISE if noise in outcome.err]
+    assert not [noise for noise in NOISE if noise in outcome.err], outcome.err
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,27 @@ async def test_the_end_of_a_cluster_ends_the_watch() -> None:
         assert running.metrics().processes["local"].pid > 0
         assert len(gc.callbacks) == callbacks + 1
     assert len(gc.callbacks) == callbacks
+
+
+def test_a_look_in_a_signal_handler_leaves_the_timers_alone() -> None:
+    """A handler runs between two bytecodes, also while `heappush` compares timers: "list changed size" was raised in
+    the spout that slept at the moment of a Ctrl-C."""
+
+    class Loop(asyncio.SelectorEventLoop):
+        timers = 0
+
+        def call_at(self, *args: Any, **options: Any) -> asyncio.TimerHandle:
+            self.timers += 1
+            return super().call_at(*args, **options)
+
+    async def looks() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Loop)
+        look_at_process()
+        at_once = loop.timers
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return at_once, loop.timers
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        assert runner.run(looks()) == (0, 1)
