@@ -170,7 +170,7 @@ FIRST_LOOK = {
     "credit_of_an_earlier_incarnation_counts": 4,
     "messages_are_dropped_when_a_peer_restarts": 3,
     "open_trees_do_not_fail_on_a_death": 14,
-    "segments_of_an_earlier_incarnation_count_for_the_next": 28,
+    "segments_of_an_earlier_incarnation_count_for_the_next": 45,
     "credit_is_never_returned": 4,
     "a_remote_mailbox_sends_without_credit": 4,
     "a_reader_stops_under_pressure": 34,
