@@ -2,4 +2,4 @@
 # this one: in one process.
 source "$(dirname "$0")/../lib.sh"
 cd "$WORK/clone"
-bounded 1200 .venv/bin/python -m pytest -q -n0 --durations=20 -m 'slow and not spark'
+bounded 1800 .venv/bin/python -m pytest -q -n0 --durations=20 -m 'slow and not spark'

@@ -2,4 +2,4 @@
 # test that would be skipped for want of them fails here.
 source "$(dirname "$0")/../lib.sh"
 cd "$WORK/spark"
-AIOSTORM_SPARK=required bounded 900 .venv/bin/python -m pytest -q --durations=20 -m spark
+AIOSTORM_SPARK=required bounded 1600 .venv/bin/python -m pytest -q --durations=20 -m spark
