@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...topology import Config, markup, shown_setting
 from .charts import chart
 from .parts import components, duration, facts, graph, number, per_second, table
-from .samples import Sample, quantiles, rates
+from .samples import Sample, quantiles, rates, values
 
 if TYPE_CHECKING:
     from ...tasks import ErrorReport
@@ -113,12 +113,12 @@ def _timelines(samples: list[Sample], step_s: float) -> str:
         chart("Tuples a second", {name: rates(samples, name) for name in names}, lambda value: per_second(value, 1.0)),
         chart(
             "Fullest mailbox",
-            {n: [(s.at_s, s.points[n].fill) for s in samples if n in s.points] for n in names},
+            {name: values(samples, name, "fill") for name in names},
             percent,
         ),
         chart(
             "Wait of a paced spout for each tuple",
-            {n: [(s.at_s, s.points[n].wait_s) for s in samples if n in s.points] for n in names},
+            {name: values(samples, name, "wait_s") for name in names},
             duration,
         ),
         chart(
@@ -172,7 +172,7 @@ def _environment(running: RunningTopology) -> str:
         "event loop": "uvloop" if "uvloop" in sys.modules else "asyncio",
     }
     rows = [
-        (name, number(p.pid), f"{p.cpu_s:.1f} s", "" if p.rss_bytes is None else f"{p.rss_bytes / 1e6:,.0f} MB")
+        (name, str(p.pid), f"{p.cpu_s:.1f} s", "" if p.rss_bytes is None else f"{p.rss_bytes / 1e6:,.0f} MB")
         for name, p in processes.items()
     ]
     return facts(found) + table(("process", "pid", "processor time", "memory"), rows, "Processes")
