@@ -19,6 +19,10 @@ def test_an_outline_has_the_same_graph() -> None:
     assert found.describe() == example().describe()
 
 
+def test_a_topology_without_a_name_has_an_outline() -> None:
+    assert outlined(graph_document(Topology({}))).name is None
+
+
 def test_nothing_of_an_outline_can_be_run() -> None:
     found = outlined(graph_document(example()))
     for make in (found.components["lines"].create, found.components["count"].inputs[0].make):

@@ -57,7 +57,25 @@ def test_the_graph_for_graphviz() -> None:
     )
 
 
+@pytest.mark.parametrize(("tasks", "label"), [(1, "b"), (2, "b ×2"), (3, "b ×3")])
+def test_more_than_one_task_is_in_the_label(tasks: int, label: str) -> None:
+    topology = Topology({"b": ComponentSpec("b", "bolt", Count, tasks)})
+    assert f'["{label}"]' in topology.to_mermaid()
+    assert f'[label="{label}", ' in topology.to_dot()
+    assert texts(topology.to_svg()) == ["b", "1 task" if tasks == 1 else f"{tasks} tasks"]
+
+
+def test_the_edges_for_mermaid_and_the_names_where_there_is_none() -> None:
+    assert '\n  c0 -- "fields (line)" --> c1\n' in example().to_mermaid()
+    assert '\n  c0 -- "asked: direct" --> c1' in example().to_mermaid()
+    nameless = Topology({})
+    assert nameless.to_dot().startswith('digraph "topology" {')
+    assert "<title>topology</title>" in nameless.to_svg()
+
+
 def test_the_graph_as_json() -> None:
+    assert example().to_json().startswith('{\n  "topology": "example",\n  "resources": [],\n  "components": [\n    {\n')
+    assert '"topology": "数える"' in Topology({}, "数える").to_json()
     document = json.loads(example().to_json())
     assert document["topology"] == "example"
     lines, count = document["components"]
@@ -156,3 +174,9 @@ def test_a_shown_text_has_no_markup(text: str) -> None:
     assert not set(shown) & set("<>\"'")
     assert "".join(parsed(f"<a>{shown}</a>").itertext()) == printable(text)
     assert len(shortened(text, 5)) <= 5
+
+
+@pytest.mark.parametrize(("text", "cut"), [("", ""), ("abcd", "abcd"), ("abcde", "abcde"), ("abcdef", "abcd…")])
+def test_a_text_of_just_that_many_characters_is_whole(text: str, cut: str) -> None:
+    assert shortened(text, 5) == cut
+    assert markup(text, 5) == cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,20 +30,30 @@ ALL = (
         Arrow("orders", "watch"),
     ],
 )
-DRAWN = {
-    "all": draw_graph("Everything\nat once", *ALL),
-    "line": draw_graph(
-        "line", [Box("a", "spout", ("1 task",)), Box("b", "bolt", ("1 task",))], [Arrow("a", "b", ("x",))]
-    ),
-    "empty": draw_graph("nothing", [], []),
+LINE = [Box("a", "spout", ("1 task",)), Box("b", "bolt", ("1 task",))], [Arrow("a", "b", ("x",))]
+GIVEN: dict[str, tuple[str, list[Box], list[Arrow]]] = {
+    "all": ("Everything\nat once", *ALL),
+    "line": ("line", *LINE),
+    "empty": ("nothing", [], []),
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", GIVEN)
 def test_the_picture_is_the_one_that_was_looked_at(name: str) -> None:
-    assert DRAWN[name] + "\n" == (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
+    assert draw_graph(*GIVEN[name]) + "\n" == (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def test_wide_characters_are_as_wide_as_two() -> None:
+    def width(name: str) -> str:
+        found = re.search(r'<rect x="[^"]*" y="[^"]*" width="([^"]*)"', draw_graph("t", [Box(name, "bolt")], []))
+        assert found is not None
+        return found[1]
+
+    assert width("語" * 10) == width("Ｗ" * 10) == width("x" * 20)
+    assert width("é" * 20) == width("x" * 20), "not ASCII, and as wide as one"
+    assert width("x" * 10) != width("x" * 20)
 
 
 if __name__ == "__main__":
-    for name, text in DRAWN.items():
-        (PICTURES / f"{name}.svg").write_text(text + "\n", encoding="utf-8")
+    for name, given in GIVEN.items():
+        (PICTURES / f"{name}.svg").write_text(draw_graph(*given) + "\n", encoding="utf-8")
