@@ -107,6 +107,28 @@ async def test_the_graph_is_that_of_the_declarations() -> None:
     assert targets_of(remote.topology) == {"numbers": ["half"], "half": ["sink"], "sink": []}
 
 
+async def test_an_edge_that_passes_a_column_has_a_bend_and_one_that_closes_a_cycle_has_none() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("half", Half).shuffle_grouping("numbers").shuffle_grouping("half").shuffle_grouping("again")
+    builder.set_bolt("sink", Sink).shuffle_grouping("half").shuffle_grouping("numbers")
+    builder.set_bolt("again", Half).shuffle_grouping("half")
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", builder.create_topology())
+        graph = graph_of(running)
+        await running.kill(0)
+    nodes = {node.id: (node.layer, node.position) for node in graph.nodes}
+    ways = {(edge.source, edge.target): edge.points for edge in graph.edges}
+    assert [edge.source for edge in graph.edges if edge.feedback] == ["half", "again"]
+    assert ways["half", "half"] == (nodes["half"], nodes["half"])
+    assert ways["again", "half"] == (nodes["again"], nodes["half"])
+    assert ways["half", "again"] == (nodes["half"], nodes["again"])
+    first, bend, last = ways["numbers", "sink"]
+    assert (first, last) == (nodes["numbers"], nodes["sink"])
+    assert bend[0] == 1
+    assert bend != nodes["half"]
+
+
 @pytest.mark.parametrize(("state", "throttled"), [("NORMAL", False), ("THROTTLED", True)])
 async def test_a_line_of_the_list(state: str, throttled: bool) -> None:
     remote = await shown(
@@ -191,6 +213,13 @@ async def test_a_mailbox_at_the_low_mark_is_calm(fill: int, level: str) -> None:
     remote = await shown(pressure=Backpressure(), metrics=metrics(sink=[TaskMetrics(5, fill=fill, capacity=20)]))
     [sink] = tick_of(remote, 0, 0.0, {}, Recent()).components
     assert (sink.fill, sink.level) == (fill / 20, level)
+
+
+async def test_times_are_of_what_has_taken_some_and_complete_ones_of_spouts() -> None:
+    numbers, half = TaskMetrics(1, executed=4, execute_s=1.0), TaskMetrics(3, acked=4, complete_s=1.0)
+    remote = await shown(metrics=metrics(numbers=[numbers], half=[half]))
+    of_spout, of_bolt = tick_of(remote, 0, 0.0, {}, Recent()).components
+    assert (of_spout.complete_s, of_bolt.complete_s, of_bolt.execute_s) == (None, None, None)
 
 
 async def test_what_is_kept_of_a_tick() -> None:
