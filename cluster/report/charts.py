@@ -13,6 +13,9 @@ MOST_LINES: Final = 8
 
 COLOURS: Final = ("#2f80c2", "#c77700", "#2e7d32", "#8e44ad", "#c62828", "#00838f", "#6d4c41", "#546e7a")
 
+_LEAST: Final = 1e-300
+"""What is less is nothing: powers of ten are not exact there."""
+
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 720, 180, 64, 12, 24
 
 Line = Sequence[tuple[float, float]]
@@ -52,10 +55,10 @@ def chart(title: str, lines: Mapping[str, Line], shown: Callable[[float], str]) 
 
 def ceiling(value: float) -> float:
     """The least of 1, 2, 5, 10, 20, … (and of 0.5, 0.2, …) that is not below it."""
-    if not 0 < value < math.inf:
+    if not _LEAST < value < math.inf:
         return 1.0
     size = 10.0 ** math.floor(math.log10(value))
-    return next(step * size for step in (1.0, 2.0, 5.0, 10.0, 20.0) if step * size >= value)
+    return next(step * size for step in (1.0, 2.0, 5.0, 10.0) if step * size >= value)
 
 
 def _y(share: float) -> float:

@@ -40,7 +40,7 @@ class Sample:
 class Samples:
     """The samples of a run."""
 
-    def __init__(self, step_s: float = 1.0) -> None:
+    def __init__(self, step_s: float) -> None:
         self.step_s = step_s
         self._kept: list[Sample] = []
 

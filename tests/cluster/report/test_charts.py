@@ -75,6 +75,8 @@ def test_one_moment_is_at_the_left() -> None:
         (10.0, 10.0),
         (1000.0, 1000.0),
         (1001.0, 2000.0),
+        (1.5e-299, 2e-299),
+        (5e-324, 1.0),
         (0.0, 1.0),
         (-3.0, 1.0),
         (math.inf, 1.0),
@@ -82,4 +84,4 @@ def test_one_moment_is_at_the_left() -> None:
     ],
 )
 def test_the_top_of_a_scale(value: float, top: float) -> None:
-    assert ceiling(value) == pytest.approx(top)
+    assert ceiling(value) == pytest.approx(top, rel=1e-12, abs=0.0)

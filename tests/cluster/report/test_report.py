@@ -152,7 +152,7 @@ def metrics(emitted: int) -> TopologyMetrics:
 
 @given(st.integers(1, 3 * MOST))
 def test_samples_have_an_end_and_lose_no_count(count: int) -> None:
-    samples = Samples()
+    samples = Samples(1.0)
     for i in range(count):
         samples.take(float(i), metrics(7 * i), Backpressure(spouts=(SpoutPacing("s", 1, 0.5, 0.0, ()),)))
     kept = samples.kept

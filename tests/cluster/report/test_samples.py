@@ -19,7 +19,7 @@ def metrics(**of: list[TaskMetrics]) -> TopologyMetrics:
 
 
 def test_what_is_kept_of_each_component() -> None:
-    samples = Samples()
+    samples = Samples(1.0)
     found = metrics(
         numbers=[TaskMetrics(1, emitted=3, executed=9, fill=5, capacity=10, complete_latency=taking(0.5, 2))],
         half=[
@@ -48,9 +48,9 @@ def test_what_is_kept_of_each_component() -> None:
 
 def test_a_clock_that_stands_still_or_was_set_back_adds_nothing() -> None:
     samples = Samples(2.0)
-    for at_s in (5.0, 5.0, 4.0, 5.5):
+    for at_s in (5.0, 5.0, 4.0, 5.5, 5.25, 6.0):
         samples.take(at_s, metrics(), Backpressure())
-    assert [each.at_s for each in samples.kept] == [5.0, 5.5]
+    assert [each.at_s for each in samples.kept] == [5.0, 5.5, 6.0]
     assert samples.step_s == 2.0
 
 
