@@ -10,7 +10,7 @@ LEAST = LaunchSpec("slot-1", "worker-1", "*:7000", "parent", ("worker", "--fd", 
 
 
 def test_a_spec_arrives_as_it_was_given() -> None:
-    whole = LaunchSpec("s", "w", "p", "n", ("worker",), "0.1", "/certs", True, True, "host", "/srv/job")
+    whole = LaunchSpec("s", "w", "p", "n", ("worker",), "0.1", "/certs", True, True, "host", "/jobs")
     for spec in (LEAST, whole):
         values = spec.to_dict()
         assert values["command"] == list(spec.command)

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from aiostorm.cluster.coordination import MAX_VALUE_BYTES, Check, Create, Put
+from aiostorm.cluster.coordination import (
+    MAX_VALUE_BYTES,
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    NodeExistsError,
+    NoNodeError,
+    Put,
+)
 from aiostorm.cluster.coordination.operations import (
     MAX_DEPTH,
     MAX_OPERATIONS,
+    EphemeralParentError,
+    Node,
+    NotEmptyError,
+    RefusedError,
     checked_operations,
     checked_path,
     parent_of,
@@ -46,3 +59,23 @@ def test_a_commit_has_limits() -> None:
             checked_operations([Check("/a", 1), large])
     with pytest.raises(ValueError, match="a path has"):
         checked_operations([Check("/a", 1), Check("/b/", 1)])
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NoNodeError("/a"), "there is no node /a"),
+        (NodeExistsError("/a"), "there is a node /a already"),
+        (BadVersionError("/a", 3), "node /a has another version, and not version 3"),
+        (BadVersionError("/a", 3, 0), "node /a has version 0, and not version 3"),
+        (NotEmptyError("/a"), "node /a has children: delete them first"),
+        (EphemeralParentError("/a"), "node /a is ephemeral, and cannot have children"),
+    ],
+)
+def test_a_refusal_names_the_node_and_says_why(error: RefusedError, text: str) -> None:
+    assert (error.path, str(error)) == ("/a", text)
+
+
+def test_what_is_not_given() -> None:
+    assert Create("/a") == Create("/a", b"", ephemeral=False)
+    assert Put("/a", b"").version is Delete("/a").version is Node(b"", 0).session is None

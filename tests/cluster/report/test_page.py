@@ -89,6 +89,13 @@ def test_timelines_need_two_samples() -> None:
     ]
 
 
+def test_timelines_are_of_the_components_that_are_there_at_the_end() -> None:
+    one, two = (0, 0.5, 0.0, Histogram()), (9, 0.5, 0.0, Histogram())
+    samples = [sample(0.0, gone=one), sample(1.0, gone=two), sample(2.0, new=one), sample(3.0, new=two)]
+    drawn = _timelines(samples, 1.0)
+    assert re.findall(r"</span>(\w+) \(at most (.*?)\)", drawn) == [("new", "9"), ("new", "50%")]
+
+
 def test_timelines_have_an_end() -> None:
     names = [f"c{i:03}" for i in range(MOST_CHARTED + 1)]
     samples = [sample(at_s, **{n: (0, i + 1.0, 0.0, Histogram()) for i, n in enumerate(names)}) for at_s in (0.0, 1.0)]
