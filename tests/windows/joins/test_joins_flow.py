@@ -237,6 +237,36 @@ async def test_many_rows_are_given_as_those_behind_take_them() -> None:
     assert (done.acked, done.metrics["slow"].acked) == (120, 3_600)
 
 
+@pytest.mark.parametrize(("users", "waits"), [(31, 0), (32, 1), (45, 2)])
+async def test_the_bolt_waits_for_its_receivers_after_each_thousand_rows(users: int, waits: int) -> None:
+    waited = list[int]()
+
+    class Watched(JoinBolt):
+        """How many rows it had emitted at each wait."""
+
+        def prepare(self, context: Any, collector: Any) -> None:
+            emitted, drain = 0, collector.drain
+
+            class Counting:
+                def emit(self, *arguments: Any) -> None:
+                    nonlocal emitted
+                    emitted += 1
+                    collector.emit(*arguments)
+
+                async def drain(self) -> None:
+                    waited.append(emitted)
+                    await drain()
+
+            super().prepare(context, Counting())  # type: ignore[arg-type]
+
+    bolt = Watched("orders", "user", Tumbling(MINUTE), timestamp="at").join("clicks", "user").select("id, url")
+    orders = [(number, "ann", 5) for number in range(users)]
+    clicks = [("ann", str(number), 5) for number in range(users)]
+    done = await run(build(bolt), orders=orders, clicks=clicks)
+    assert len(done["join"]) == users * users
+    assert waited == [1000 * (n + 1) for n in range(waits)]
+
+
 async def test_late_tuples_go_to_their_stream_and_are_acked() -> None:
     bolt = JoinBolt(
         "orders",
