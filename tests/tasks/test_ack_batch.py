@@ -12,8 +12,9 @@ import pytest
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, bolt
 from aiostorm.acker import Acks, IdSource
 from aiostorm.actors import Inbox, Mailbox
-from aiostorm.metrics import TaskCounters
+from aiostorm.metrics import BOUNDS, SPLIT, SpanRing, TaskCounters, bucket_of, mask_of
 from aiostorm.tasks.emit.ack_batch import AckBatch
+from aiostorm.tasks.emit.tracing import TaskTracer
 from aiostorm.tasks.execute.function_executor import RESULTS_CHUNK
 from aiostorm.testing import FixedSpout, Recorder, SimClock
 from aiostorm.topology import Fields, Lineage, Origin, Segment
@@ -117,6 +118,37 @@ async def test_each_of_two_ackers_gets_the_sub_trees_of_its_roots() -> None:
         assert [(found[0], found[1]) for found in acks.detached or ()] == [(root, 0), (root, 1)]
         assert all(found[2] % 2 == root % 2 for found in acks.detached or ())
         assert not box.has_control
+
+
+async def test_the_time_of_a_segment_is_that_of_each_of_its_rows_if_the_bolt_acks() -> None:
+    counters = TaskCounters("process_latency")
+    books = AckBatch([Mailbox(10)], counters, TaskTracer(SpanRing(), mask_of(0), 1, lambda: 12.0, float))
+    segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100)
+    segment.sent_s = 9.5
+    books.done(segment)
+    assert (sum(counters.process_latency), counters.process_s) == (0, 0.0), "the execution has counted it"
+    books.bolt_acks = True
+    books.done(segment)
+    assert (counters.process_latency[bucket_of(BOUNDS, 2.5)], sum(counters.process_latency)) == (3, 3)
+    assert counters.process_s == 7.5
+    segment.sent_s = 0.0  # unknown
+    books.done(segment)
+    assert sum(counters.process_latency) == 3
+
+
+async def test_the_sub_trees_of_a_sampled_segment_are_sampled() -> None:
+    ring, mask = SpanRing(), mask_of(1024)
+    books = AckBatch([Mailbox(10)], TaskCounters(), tracer(ring, 1024))
+    split = list[int]()
+    for traced in (True, False):
+        segment = Segment(ORIGIN, [1, 2], root=7 | mask, edge=1, indices=[0, 1])
+        segment.traced = traced
+        assert books.detach(segment, IdSource(random.Random(1).randbytes))
+        assert segment.lineage is not None
+        subs = list(segment.lineage.edges)
+        split += subs if traced else []
+        assert [row[2] for row in ring.rows() if row[0] == SPLIT] == split
+        assert [sub & mask == mask for sub in subs] == [traced] * 2
 
 
 class Lossy:
