@@ -91,7 +91,7 @@ def test_timelines_need_two_samples() -> None:
 
 def test_timelines_are_of_the_components_that_are_there_at_the_end() -> None:
     one, two = (0, 0.5, 0.0, Histogram()), (9, 0.5, 0.0, Histogram())
-    samples = [sample(0.0, gone=one), sample(1.0, gone=two), sample(2.0, gone=two, new=one), sample(3.0, new=two)]
+    samples = [sample(0.0, left=one), sample(1.0, left=two), sample(2.0, left=two, new=one), sample(3.0, new=two)]
     drawn = _timelines(samples, 1.0)
     assert re.findall(r"</span>(\w+) \(at most (.*?)\)", drawn) == [("new", "9"), ("new", "50%")]
 
