@@ -17,7 +17,8 @@ HIDDEN: Final = "***"
 _SECRET: Final = re.compile(
     r"pass(word|wd|phrase)?|secret|token|credential|api.?key|private.?key|access.?key", re.IGNORECASE
 )
-_IN_URL: Final = re.compile(r"(?<=://)[^/@\s\"]+(?=@)")
+_IN_URL: Final = re.compile(r"(?<=://)(?:\\.|[^/\s\"\\])+(?=@)")
+"""In JSON: up to the last @ before the path, for a password may have one. (`\\\"` is a character of it, too.)"""
 
 
 def shown_setting(name: str, value: Unchecked) -> str:
