@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,3 +203,78 @@ def test_a_limit_of_one_thread_is_none_of_another() -> None:
         thread.join()
     with pytest.raises(UnsendableError, match="which takes 1,048,576 at once"):
         pack_value(text)
+
+
+@pytest.fixture
+def _small() -> Iterator[None]:
+    """Three values in a container, ten bytes in a value."""
+    before = sizes.allow_for(MAX_ITEMS)
+    sizes.allow((3, 10))
+    yield
+    sizes.allow(before)
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_container_may_have_as_many_values_as_a_frame_and_no_more() -> None:
+    sizes.check_length([1, 2, 3])
+    with pytest.raises(UnsendableError, match="a value of more than 3 values"):
+        sizes.check_length([1, 2, 3, 4])
+
+
+TEN = (b"x" * 10, "x" * 10, bytearray(10), np.zeros(10, np.uint8), np.zeros(5, np.int16))
+ELEVEN = (b"x" * 11, "x" * 11, bytearray(11), np.zeros(11, np.uint8), np.zeros(6, np.int16))
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("others", [[], [7], ["a"], ["a", b"a", bytearray(1)], ["a", b"a", bytearray(1), 7], [[]]])
+def test_a_value_may_be_as_large_as_a_frame_and_no_larger(others: list[Any]) -> None:
+    for fits, large in zip(TEN, ELEVEN, strict=True):
+        sizes.check_sizes([*others, fits])
+        sizes.check_sizes([*others, fits], set(map(type, [*others, fits])))
+        with pytest.raises(UnsendableError, match=r"a value of 1[12] bytes .* which takes 10 at once") as refused:
+            sizes.check_sizes([*others, large, large])
+        assert refused.value.offset == len(others), "the first that is too large"
+
+
+@pytest.mark.usefixtures("_small")
+def test_one_value_as_well() -> None:
+    for fits, large in zip(TEN, ELEVEN, strict=True):
+        sizes.check_size(fits)
+        with pytest.raises(UnsendableError) as refused:
+            sizes.check_size(large)
+        assert refused.value.offset == 0
+    sizes.check_sizes([1, None, True, 2.5])
+    sizes.check_sizes([[], {}])
+
+
+def test_the_sizes_of_values() -> None:
+    assert [sizes.size_of(value) for value in (*TEN, 7, [1], None)] == [10, 10, 10, 10, 10, 0, 0, 0]
+    found = batch(1000)
+    assert sizes.size_of(found) == sizes.batch_bytes(found) == pa.ipc.get_record_batch_size(found)
+
+
+def test_of_a_large_batch_that_arrow_cannot_measure_a_quarter_is_sure() -> None:
+    for chars in (MAX_FRAME_BYTES // 2, 2 * MAX_FRAME_BYTES):
+        found = pa.record_batch({"d": dictionary(chars), "n": [1]})
+        held = sum(column.get_total_buffer_size() for column in found.columns)
+        wanted = held // 4 if chars > MAX_FRAME_BYTES else pa.ipc.get_record_batch_size(found)  # without dictionaries
+        assert sizes.batch_bytes(found) == pytest.approx(wanted, abs=4)
+
+
+def test_the_largest_column() -> None:
+    found = pa.record_batch({"a": [1, 2], "b": ["x" * 100, ""], "c": [True, False]})
+    assert sizes.largest_column(found) == ("b", found.column("b").nbytes)
+    assert sizes.largest_column(pa.record_batch([], names=[])) == ("", 0)
+    assert sizes.largest_column(pa.record_batch({"a": [1], "d": dictionary(500)}))[0] == "d"
+
+
+def test_limits_are_set_for_one_value_and_given_back() -> None:
+    usual = sizes.allow_for(MAX_ITEMS)
+    assert usual == sizes.allow_for(MAX_ITEMS) == (MAX_ITEMS, MAX_FRAME_BYTES), "nothing was set"
+    try:
+        sizes.allow_for(MAX_ITEMS + 1)
+        assert sizes.allow_for(MAX_ITEMS, 77) == (MAX_ITEMS + 1, 1 << 30), "in pieces: a gibibyte"
+        assert sizes.allow_for(MAX_ITEMS + 2, 77) == (MAX_ITEMS, 77)
+        assert sizes.allow_for(MAX_ITEMS) == (MAX_ITEMS + 2, 1 << 30)
+    finally:
+        sizes.allow(usual)
