@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from aiostorm import BasicBolt, LocalCluster, Topology, TopologyBuilder, bolt, spout
+from aiostorm import BasicBolt, Fields, LocalCluster, Topology, TopologyBuilder, TopologyError, bolt, spout
 from aiostorm.runtime import StoreError
 from aiostorm.tasks.frames import own_frames
 
@@ -155,6 +155,68 @@ async def test_a_list_that_is_wanted_gives_no_hint(local_cluster: LocalCluster, 
     text = await shown(local_cluster, caplog, builder.create_topology())
     assert "JSONDecodeError" in text
     assert "Hint" not in text
+
+
+def raised(text: str) -> Exception:
+    """An error with a frame of user code: this one."""
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error
+
+
+def of_aiostorm(call: Callable[[], object], kind: type[Exception]) -> Exception:
+    """The error of this call, with the frames of aiostorm alone."""
+    with pytest.raises(kind) as caught:
+        call()
+    first = caught.value.__traceback__
+    assert first is not None
+    assert first.tb_next is not None
+    return caught.value.with_traceback(first.tb_next.tb_next)  # this frame, and that of the lambda
+
+
+def no_topology() -> Exception:
+    return of_aiostorm(lambda: TopologyBuilder().create_topology(), TopologyError)
+
+
+def test_errors_of_aiostorm_in_the_chain_are_left_out_but_not_what_is_behind_them() -> None:
+    for link in ("__cause__", "__context__"):
+        first, middle = raised("the first"), no_topology()
+        assert own_frames(middle) == "", "alone its text is enough"
+        last = raised("the last")
+        setattr(last, link, middle)
+        assert own_frames(last).count("Error: ") == 1
+        for behind in ("__cause__", "__context__"):
+            middle = no_topology()
+            setattr(middle, behind, first)
+            setattr(last, link, middle)
+            text = own_frames(last)
+            assert text.index("ValueError: the first") < text.index("ValueError: the last")
+            assert files_of(text) == ["test_frames.py"] * 2
+            assert text.startswith("Traceback")
+            assert "ValueError: the first" in own_frames(middle), "also if it is the one that was raised"
+
+
+def test_the_parts_of_a_group_are_shown_also_where_it_has_no_frames() -> None:
+    group = ExceptionGroup("two", [no_topology(), raised("in a part")])
+    assert "ValueError: in a part" in own_frames(group)
+    last = raised("the last")
+    last.__cause__ = group
+    assert "ValueError: in a part" in own_frames(last)
+
+
+def test_errors_that_lead_to_each_other_are_shown_once() -> None:
+    one, other = raised("one"), raised("other")
+    one.__context__, other.__context__ = other, one
+    text = own_frames(one)
+    assert (text.count("ValueError: one"), text.count("ValueError: other")) == (1, 1)
+
+
+def test_an_error_that_aiostorm_did_not_expect_is_shown_with_its_innermost_frame() -> None:
+    text = own_frames(of_aiostorm(lambda: Fields("a", "a"), ValueError))
+    assert files_of(text) == ["fields.py"]
+    assert "ValueError: field names must be distinct" in text
+    assert own_frames(KeyError("never raised")) == "KeyError: 'never raised'"
 
 
 class SlowError(Exception):
