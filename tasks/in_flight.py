@@ -52,7 +52,7 @@ class InFlight:
         self._watch = watch
         self._watched = False
         self._checks = 0
-        self._adds = 0
+        self._news = False
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -60,7 +60,7 @@ class InFlight:
     def add(self, segments: Iterable[Segment]) -> None:
         """Segments were given to the bolt."""
         self._segments.update(dict.fromkeys(segments, self._checks))
-        self._adds += 1
+        self._news = True
         if not self._watched:
             self._watched = True
             self._watch()
@@ -87,7 +87,7 @@ class InFlight:
             for held, came in self._segments.items()
             if held.open and held.tracked and came < self._checks - looks
         ]
-        news, self._adds = self._adds > 0, 0
+        news, self._news = self._news, False
         if not any(held.open for held in self._segments):
             self._watched = False
         return sum(held.open for held, _ in old), self._checks - old[0][1] if old else 0, news

@@ -13,10 +13,10 @@ def segment(rows: int = 2, root: int = 7) -> Segment:
     return Segment(ORIGIN, list(range(rows)), root, 1 if root else 0, [0] * rows if root else None)
 
 
-def flight(*, untracked: bool = False) -> tuple[InFlight, list[int]]:
+def flight(**options: bool) -> tuple[InFlight, list[int]]:
     """And how many segments there were at each call of `watch`."""
     watched = list[int]()
-    made = InFlight(lambda: watched.append(len(made)), untracked=untracked)
+    made = InFlight(lambda: watched.append(len(made)), **options)
     return made, watched
 
 
@@ -47,6 +47,7 @@ def test_untracked_rows_are_held_if_that_is_wanted() -> None:
     held.add([settled, untracked])
     settled.open = 0
     assert [held.executed(one) for one in (settled, untracked)] == [False, False]
+    assert len(held) == 1, "what is settled is forgotten"
     assert held.take_open() == [untracked]
 
 
@@ -94,6 +95,7 @@ def test_the_old_ones_are_those_that_were_open_so_many_checks_ago() -> None:
 def test_it_is_watched_while_something_is_open() -> None:
     held, watched = flight()
     assert not held.watched
+    assert held.check(0) == (0, 0, False), "nothing has come"
     one, other = segment(), segment()
     held.add([one])
     assert (held.watched, watched) == (True, [1])

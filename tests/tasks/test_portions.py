@@ -105,3 +105,73 @@ def test_a_turn_that_is_too_small_to_change_anything_need_not_be_reported() -> N
         if min(rows, most) >= rig.portions.notable:
             rig.portions.sent(min(rows, most))
     assert rig.portions.next() == reported.portions.next() == (256, 0.0)
+
+
+def free() -> Rig:
+    """Of which nothing waits."""
+    rig = Rig()
+    for box in rig.boxes:
+        while box.has_data:
+            box.take_batch(100)
+    return rig
+
+
+def held(rig: Rig, rows: int, for_s: float) -> tuple[int, float]:
+    """After a turn of so many rows that was held up for so long."""
+    rig.outbox.blocks()
+    rig.portions.sent(rows)
+    rig.now_s += for_s
+    rig.outbox.released()
+    rig.outbox.notify_unblocked()
+    return rig.portions.next()
+
+
+def test_it_is_held_up_since_the_first_turn_that_was() -> None:
+    rig = free()
+    assert (rig.portions.held_s, rig.portions.blocked_s) == (0.0, 0.0)
+    rig.outbox.blocks()
+    assert rig.portions.sent(1)
+    rig.now_s = 0.5
+    assert not rig.portions.sent(1), "it is already"
+    rig.now_s = 2.0
+    assert (rig.portions.held_s, rig.portions.blocked_s) == (2.0, 2.0)
+    rig.outbox.released()
+    rig.outbox.notify_unblocked()
+    rig.now_s = 3.0
+    assert (rig.portions.held_s, rig.portions.blocked_s) == (0.0, 2.0)
+    rig.portions.unblocked()
+    assert rig.portions.blocked_s == 2.0, "twice is once"
+    rig.outbox.blocks()
+    rig.portions.sent(1)
+    rig.now_s = 4.5
+    assert (rig.portions.held_s, rig.portions.blocked_s) == (1.5, 3.5)
+
+
+def test_a_turn_is_judged_once_and_by_all_its_rows() -> None:
+    rig = free()
+    rig.outbox.blocks()
+    rig.portions.sent(10)
+    rig.portions.sent(6)
+    rig.now_s = 0.5
+    rig.outbox.released()
+    rig.outbox.notify_unblocked()
+    assert rig.portions.next() == (8, 0.5), "16 rows in half a second; a quarter of one is wanted"
+    assert rig.portions.next() == (8, 0.0)
+    assert rig.portions.known == 8
+
+
+def test_without_rows_nothing_is_known_of_the_delay_of_rows() -> None:
+    rig = free()
+    assert held(rig, 0, 5.0) == (16, 5.0)
+
+
+def test_another_target_counts_for_the_next_turn() -> None:
+    rig = free()
+    rig.portions.next()
+    rig.portions.aim(4.0)
+    assert (rig.portions.known, rig.portions.notable) == (0, 0)
+    assert held(rig, 16, 1.0) == (16, 1.0), "a quarter of the target"
+    assert held(rig, 16, 2.0) == (8, 2.0)
+    rig.portions.aim(0.0)
+    assert rig.portions.next() == (256, 0.0)
+    assert held(rig, 256, 100.0) == (256, 100.0), "without a target any delay is right"
