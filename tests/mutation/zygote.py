@@ -68,11 +68,13 @@ class Zygote:
     def close(self) -> None:
         """End the process, and the run that goes on."""
         self._process.terminate()
+        # A signal that arrives just before it reads the next order interrupts nothing: the end of the orders does.
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 # -- the process ---------------------------------------------------------------------------------------------------
