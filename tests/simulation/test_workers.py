@@ -41,6 +41,12 @@ def test_without_ackers_rows_of_a_cycle_may_take_their_time() -> None:
 
 
 @pytest.mark.slow
+def test_rows_of_attempts_that_timed_out_may_take_their_time() -> None:
+    """All 200 messages are acked, some at their 13th attempt; rows of the other attempts go on for 75 s in a cycle."""
+    assert not run(15988479, faults_s=220.0).problems
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
     result = found_by(PLANTED[name], FIRST_LOOK.get(name, 0))
