@@ -182,9 +182,10 @@ class WindowDivider:
                 for task, mine in self._divided(table, kept, by):
                     if task in parts:
                         column = parts[task].table(table, 1)[0]
-                        known = column.get(key)
-                        merged = _merged_slices if table == SLICES else _merged_sessions
-                        column[key] = mine if known is None else merged(known, mine)
+                        if key in column:
+                            check(table == SLICES, f"sessions of key {key!r:.100} are in two tasks")
+                            mine = _merged_slices(column[key], mine)
+                        column[key] = mine
                         has_rows.add((task, key[1] if table == SLICES else key))
                 yield
         for name, columns in tables.items():
@@ -286,22 +287,6 @@ def _merged_slices(first: tuple[int, list[Any]], second: tuple[int, list[Any]]) 
     """The rows of one slice, from two tasks: those that have been in a window are the first."""
     (fired, rows), (more_fired, more) = first, second
     return fired + more_fired, [*rows[:fired], *more[:more_fired], *rows[fired:], *more[more_fired:]]
-
-
-def _merged_sessions(first: Mapping[int, Any], second: Mapping[int, Any]) -> dict[int, Any]:
-    """The sessions of one key, from two tasks: those that touch become one. (Only of rows that equal nothing.)"""
-    merged: list[tuple[int, int, list[Any]]] = []
-    for start, (end, rows) in sorted([*first.items(), *second.items()], key=_start):
-        if merged and start <= merged[-1][1]:
-            before = merged.pop()
-            merged.append((before[0], max(end, before[1]), [*before[2], *rows]))
-        else:
-            merged.append((start, end, rows))
-    return {start: (end, rows) for start, end, rows in merged}
-
-
-def _start(session: tuple[int, Any]) -> int:
-    return session[0]
 
 
 def _in_steps(column: Mapping[RowKey, Any]) -> Iterator[list[RowKey]]:

@@ -277,21 +277,15 @@ def test_joins_go_on_with_the_rows_of_their_keys(skews: tuple[int, ...], rng: ra
     assert_rows_divided(make, rng, skews, keyed)
 
 
-def test_rows_that_equal_nothing_stay_in_one_session_each() -> None:
+def test_sessions_of_one_key_come_from_one_task() -> None:
     make = keeping(lambda: BufferedSessions(Session(10)))
-    first, second = make(), make()
-    for machine, key, times in ((first, "a", (1, 50)), (second, "b", (5, 30))):
-        rows = [row_of(key, at, at) for at in times]
-        machine.add_rows(ReadRows(range(2), [None, None], list(times), rows))
-    dumps = [(at, copied(machine.dump())) for at, machine in enumerate((first, second))]
-    divider = WindowDivider(BY_ROW, 1, [0], packed_row)
-    for index, dump in dumps:
-        for _ in divider.add(dump, KeyRanges.for_tasks(2), index):
-            pass
-    merged = make()
-    merged.load(copied(divider.take(0)))
-    fired = [(one.window.start, one.window.end, sorted(tup["n"] for tup in one.rows)) for one in merged.advance(END_MS)]
-    assert fired == [(1, 15, [1, 5]), (30, 40, [30]), (50, 60, [50])]
+    dumps = []
+    for key in ("a", "b"):
+        machine = make()
+        machine.add_rows(ReadRows(range(1), ["a"], [1], [row_of(key, 1, 1)]))
+        dumps.append(copied(machine.dump()))
+    with pytest.raises(WindowStateError, match="sessions of key 'a' are in two tasks"):
+        divided(dumps, BY_ROW)
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------------

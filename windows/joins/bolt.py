@@ -9,8 +9,8 @@
 2. A tuple whose key has no hash fails when it arrives.
 3. A window emits all its rows, or none if they are more than `max_joined`: then its tuples fail.
 4. A task joins the rows that it receives. With several tasks, group all inputs by the fields that they are joined by.
-5. Sessions belong to the key by which all inputs are joined. Rows whose key equals nothing (None, NaN) share their
-   sessions.
+5. Sessions belong to the key by which all inputs are joined. Rows whose key equals nothing (None, NaN) share
+   sessions with rows of the same values: which others come to the task makes no difference.
 
 From: Storm, JoinBolt. The clauses are in clauses.py, the joining is in hash.py.
 """
@@ -20,7 +20,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Self, Unpack
 
-from ...topology import DEFAULT_STREAM, BoltCollector, Fields, Outputs, StreamId, TopologyContext, Tuple, WindowKey
+from ...topology import (
+    DEFAULT_STREAM,
+    BoltCollector,
+    Fields,
+    Outputs,
+    StreamId,
+    TopologyContext,
+    Tuple,
+    UnhashableKeyError,
+    WindowKey,
+    stable_hash,
+)
 from ..assigners import Session, Sliding, whole
 from ..bolts import BufferedWindowBolt, Windows
 from ..errors import WindowError
@@ -142,15 +153,26 @@ class JoinBolt(BufferedWindowBolt):
             if count % AT_ONCE == 0:
                 await collector.drain()
 
-    def _checked(self, tup: Tuple) -> tuple[Value, ...] | None:
+    def _checked(self, tup: Tuple) -> tuple[Value, ...] | int | None:
         """The window key: None for all tuples, except with sessions. Tuples that cannot be joined fail here."""
         number = self._inputs[tup.source_component, tup.stream]
         self._machine.check(number, tup.values)
         if not self._keys:
             return None
         key = tuple(column.of(tup.values) for column in self._keys[number])
-        return None if is_nan(key) or None in key else key
+        return _equal_to_nothing(key) if is_nan(key) or None in key else key
 
     def _joined(self, kind: JoinKind, source: str, key: Names, prior: str | None, prior_key: Names | None) -> Self:
         self.joins = self.joins.joined(kind, source, key, prior, prior_key)
         return self
+
+
+def _equal_to_nothing(key: tuple[Value, ...]) -> int | None:
+    """The window key of rows whose key equals nothing: a number, which is no other row's key.
+
+    Rows with the same number always come to the same task. None: the key has no stable hash, so there is one task only.
+    """
+    try:
+        return stable_hash(key)
+    except UnhashableKeyError:
+        return None

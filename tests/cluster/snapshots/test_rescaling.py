@@ -150,6 +150,53 @@ async def test_joins_continue_with_another_number_of_tasks(tmp_path: Path, make:
     assert None not in {at for _, at in database.rows}
 
 
+NOTHING = (None, float("nan"))
+"""Values that equal nothing."""
+
+
+class EqualNothing(SomeLate):
+    """Rows of five groups, whose keys equal nothing. Rows of one group are further apart than a session's gap."""
+
+    outputs = Fields("key", "group", "n", "at")
+
+    async def next_tuple(self) -> None:
+        await asyncio.sleep(0.003)
+        if self.at >= self.count:
+            self.collector.finish()
+            return
+        at_ms = 1_000_000 + self.at * 10 - (400 if self.at % 7 == 6 else 0)
+        self.collector.emit((NOTHING[self.at % 2], self.at % 5, self.at, at_ms))
+        self.at += self.step
+
+
+def nothing_joined(database: Database, tasks: int) -> Any:
+    builder = TopologyBuilder()
+    for name in ("left", "right"):
+        builder.set_spout(name, EqualNothing(COUNT))
+    join = JoinBolt("left", ("key", "group"), Session(30), timestamp="at", lag_ms=50)
+    join.full_join("right", ("key", "group")).select("left:n, right:n as other")
+    bolt = builder.set_bolt("join", join, tasks)
+    bolt.fields_grouping("left", "key", "group").fields_grouping("right", "key", "group")
+    builder.set_bolt("store", Store(database)).shuffle_grouping("join")
+    return builder.create_topology()
+
+
+async def test_rows_that_equal_nothing_do_not_depend_on_which_others_their_task_has(tmp_path: Path) -> None:
+    """A row that is late in one task is late with any number of tasks, before and after."""
+    found = []
+    for name, numbers in {"one": (1,), "five": (5,), "changing": TASKS}.items():
+        database, rng = Database(), chances(9)
+        for tasks in numbers[:-1]:
+            await run(nothing_joined(database, tasks), tmp_path / name, rng.uniform(0.06, 0.12))
+        await run(nothing_joined(database, numbers[-1]), tmp_path / name)
+        found.append(sorted(database.rows, key=repr))
+    assert all(None in row for row in found[0]), "they join nothing"
+    in_time = [n for n in range(COUNT) if n % 7 != 6]
+    assert found[0] == sorted([*((n, None) for n in in_time), *((None, n) for n in in_time)], key=repr)
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
 async def test_windows_over_windows(tmp_path: Path) -> None:
     """Both at another parallelism, and a bolt between them that passes watermarks on."""
 
