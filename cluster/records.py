@@ -11,7 +11,7 @@ from typing import Final
 from ..backpressure import Backpressure, ComponentPressure, PressureEvent, SpoutPacing, TaskPressure
 from ..runtime import ProcessMetrics, Profile, Stall
 from ..state import BlobRef, Done, Failed
-from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, TakeSnapshot
+from ..tasks import AbortSnapshot, CommitSnapshot, ErrorReport, HoldSpouts, TakeSnapshot
 from ..transport import register_record
 from .distributed_idle import IdleReport
 from .messages import (
@@ -39,7 +39,16 @@ from .messages import (
     WorkerJoined,
     WorkerLeaving,
 )
-from .snapshots.messages import EndTasks, Rebuild, RowsFailed, SaveFailed, SnapshotSetup, TasksCommitted, TasksSaved
+from .snapshots.messages import (
+    EndTasks,
+    Rebuild,
+    RowsFailed,
+    RowsHeld,
+    SaveFailed,
+    SnapshotSetup,
+    TasksCommitted,
+    TasksSaved,
+)
 
 _RECORDS: Final[tuple[type[object], ...]] = (
     ImportTopology,
@@ -81,10 +90,12 @@ _RECORDS: Final[tuple[type[object], ...]] = (
     TakeSnapshot,
     CommitSnapshot,
     AbortSnapshot,
+    HoldSpouts,
     TasksSaved,
     SaveFailed,
     TasksCommitted,
     RowsFailed,
+    RowsHeld,
     Done,
     Failed,
     BlobRef,

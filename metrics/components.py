@@ -112,7 +112,7 @@ class SnapshotMetrics:
     many. `failing`: how many have failed since the newest, the last because of `problem`. Of the newest: `duration_s`,
     from its trigger until it counted; `size_bytes`: what is stored for it, with the parts that earlier ones have
     written; `age_s`: how long ago it counted. `rolled_back`: how often all tasks went back to a snapshot, the last time
-    because of `reason`.
+    because of `reason`. `waiting`: why the spouts wait for a snapshot (a sink holds too many rows); empty: they do not.
     """
 
     number: int | None = None
@@ -125,6 +125,7 @@ class SnapshotMetrics:
     age_s: float = 0.0
     rolled_back: int = 0
     reason: str = ""
+    waiting: str = ""
 
 
 class TopologyMetrics(Mapping[str, ComponentMetrics]):

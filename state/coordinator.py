@@ -261,6 +261,11 @@ class Coordinator:
         """The governor's answer: no snapshot before this time, unless one is requested."""
         self._due_s = max(self._due_s, until_s)
 
+    def on_many_held(self, now_s: float) -> list[Action]:
+        """A sink holds many rows: no interval is waited for, and no governor, but the store after it has failed."""
+        self._due_s = min(self._due_s, now_s)
+        return self.on_time(now_s) if self.phase is Phase.IDLE else []
+
     def on_request(self, request: Any, now_s: float, *, savepoint: bool = True) -> list[Action]:
         """A snapshot is requested, for now or as a savepoint. `Answer` names the request."""
         if self.phase is not Phase.CLOSED:

@@ -37,15 +37,17 @@ class CallingLoop(Protocol):
 class SpoutState:
     """What the emit loop and the control loop of a spout task read of each other.
 
-    `active`: may it emit? `ended`: for good. `on_control`: is a control message handled now? `suspended_since_s`: since
-    when `next_tuple` waits for its source; None: it does not. `busy_until_s`: the same, of the stopwatch.
+    `active`: may it emit? `ended`: for good. `held`: does it wait for a sink? `on_control`: is a control message
+    handled now? `suspended_since_s`: since when `next_tuple` waits for its source; None: it does not. `busy_until_s`:
+    the same, of the stopwatch.
     """
 
-    __slots__ = ("active", "busy_until_s", "ended", "on_control", "suspended_since_s")
+    __slots__ = ("active", "busy_until_s", "ended", "held", "on_control", "suspended_since_s")
 
     def __init__(self) -> None:
         self.active = False
         self.ended = False
+        self.held = False
         self.on_control = False
         self.suspended_since_s: float | None = None
         self.busy_until_s = 0.0
@@ -95,7 +97,7 @@ class Calls:
         enough = now + most
         calls = 0
         self._has_suspended = False
-        while now < enough and not collector.finished and state.active and not outbox.blocked:
+        while now < enough and not collector.finished and state.active and not state.held and not outbox.blocked:
             result = next_tuple()
             if result is not None:
                 if inspect.iscoroutine(result):

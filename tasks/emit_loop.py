@@ -173,6 +173,7 @@ class EmitLoop:
     def may_emit(self) -> bool:
         return (
             self.state.active
+            and not self.state.held
             and not self.state.on_control
             and not self._task.outbox.blocked
             and self.messages_left() > 0
@@ -219,7 +220,7 @@ class EmitLoop:
 
     def held_up(self) -> bool:
         """Must something else be done before the next call? (See ThreadedTurns.)"""
-        return self.state.on_control or not self.state.active or bool(self._task.outbox.blocked)
+        return self.state.on_control or not self.state.active or self.state.held or bool(self._task.outbox.blocked)
 
     def arrived(self) -> None:
         """The thread has emitted something and may block for long before its call returns: send it now."""

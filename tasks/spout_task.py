@@ -7,7 +7,8 @@ Two asyncio tasks, because `next_tuple` may be `async def` and wait for its sour
 meanwhile, or a spout that waits would starve its own topology.
 
 1. `next_tuple` is not called while inactive, at `topology.max.spout.pending` open messages, while anything sent waits
-   for capacity downstream, while an async `ack` or `fail` runs, or after `finish`.
+   for capacity downstream, while a sink holds too many rows for a snapshot, while an async `ack` or `fail` runs, or
+   after `finish`.
 2. A turn ends after `topology.turn.max.tuples` messages or `topology.turn.max.ms`, when a call emits nothing, or when
    it suspends; what was emitted is sent then. What a thread emits is sent as it comes, during its call.
 3. After a call that emits nothing there is a wait, from `topology.sleep.spout.wait.strategy.time.ms`, doubling to
@@ -33,7 +34,7 @@ from .emit_loop import EmitLoop, SpoutTiming
 from .event_time.time_messages import WatermarkRequest
 from .generator_spout import ChunkTurns, GeneratorSpout
 from .message_outcomes import MessageOutcomes, OpenMessages
-from .snapshots.messages import SNAPSHOT_KINDS
+from .snapshots.messages import SNAPSHOT_KINDS, HoldSpouts
 from .snapshots.spout_snapshots import SpoutSnapshots
 from .task import Activate, Deactivate, FailPending, TaskActor
 
@@ -104,6 +105,7 @@ class SpoutTask(TaskActor):
             loop.is_at_end
             or (self._messages.replays and state.active and loop.messages_left() > 0)
             or state.on_control
+            or (state.held and state.active and not self.finished)
             or self.outbox.blocked
             or box.has_control
             or loop.collector.dirty
@@ -271,6 +273,8 @@ class SpoutTask(TaskActor):
         elif kind is Pace:
             self.pace.order(message, self.env.clock.monotonic())
             self.env.wake()  # the lease has to end, even if nothing is emitted
+        elif kind is HoldSpouts:
+            state.held = message.hold
         elif self.snapshots is not None and kind in SNAPSHOT_KINDS:
             await self.snapshots.on_control(message, loop.outcomes.spout)
         else:

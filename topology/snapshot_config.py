@@ -71,6 +71,18 @@ class SnapshotConfig(BaseModel):
         "topology.snapshot.failures.max",
         ge=1,
     )
+    sink_held_max_rows: _Count = setting(
+        1_000_000,
+        "Rows that a task of a sink may hold for a snapshot, with exactly-once; then spouts wait until one succeeds.",
+        "topology.sink.held.max.rows",
+        ge=1,
+    )
+    sink_held_max_bytes: _Count = setting(
+        256 * 1024 * 1024,
+        "The same in bytes, which are estimated.",
+        "topology.sink.held.max.bytes",
+        ge=1,
+    )
     state_on_error: Literal["rollback", "skip"] = setting(
         "rollback",
         "With exactly-once, what happens when a row raises: rollback (and try again, then fail), or skip the row.",

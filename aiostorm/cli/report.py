@@ -214,6 +214,8 @@ def snapshots_text(found: SnapshotMetrics, *, running: bool = False) -> str:
         text += f", {_count(found.size_bytes, 'byte')}"
     if found.failing:
         text += f"; {found.failing:,} failed since: {_short(printable(found.problem), 200)}"
+    if found.waiting:
+        text += f"; {_short(printable(found.waiting), 200)}"
     if running and found.rolled_back:
         text += f"; rolled back {_count(found.rolled_back, 'time')}"
     return text

@@ -1,6 +1,7 @@
 """Agent: snapshots in one process: passes commands to its tasks, collects what they save, and reports it.
 
     TakeSnapshot ─► spout tasks … barriers … tasks ─ Done ─► all tasks here? ─► sync of the store ─► TasksSaved
+    HoldSpouts ─► spout tasks                    sinks ─ how many rows they hold ─► RowsHeld
     CommitSnapshot, AbortSnapshot ─► all tasks … ─ committed ─► all tasks here? ─► TasksCommitted
 
 1. What is reported as saved is durable.
@@ -19,8 +20,17 @@ from ...state import (
     Failed,
     SaveError,
 )
-from ...tasks import AbortSnapshot, CommitSnapshot, RestoredTask, TakeSnapshot
-from .messages import RowsFailed, SaveFailed, SnapshotCommand, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
+from ...tasks import AbortSnapshot, CommitSnapshot, HoldSpouts, RestoredTask, TakeSnapshot
+from .messages import (
+    RowsFailed,
+    RowsHeld,
+    SaveFailed,
+    SnapshotCommand,
+    SnapshotReport,
+    SnapshotSetup,
+    TasksCommitted,
+    TasksSaved,
+)
 from .saved_tasks import SavedTasks
 
 if TYPE_CHECKING:
@@ -70,7 +80,7 @@ class Agent:
         """A command of the coordinator. One for earlier tasks has no effect."""
         if command.incarnation != self.incarnation:
             return
-        if isinstance(command, TakeSnapshot):
+        if isinstance(command, TakeSnapshot | HoldSpouts):
             self._tasks.post_to_spouts(lambda: command)
             return
         if isinstance(command, AbortSnapshot):
@@ -112,6 +122,9 @@ class Agent:
         if not self._has_failed:
             self._has_failed = True
             self._send(RowsFailed(self.incarnation, component, task, error))
+
+    def rows_held(self, component: str, task: int, level: int, rows: int, size_bytes: int) -> None:
+        self._send(RowsHeld(self.incarnation, component, task, level, rows, size_bytes))
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

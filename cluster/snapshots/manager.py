@@ -9,6 +9,8 @@
 2. Rows that fail make the tasks roll back at most as often as `topology.restart.max` allows; then the topology fails.
    Workers may be lost any number of times.
 3. What cannot be saved, whatever is tried, makes the topology fail, with component, task, key and type.
+4. A sink that holds too many rows makes the spouts wait until a snapshot is committed. All that is on the way still
+   arrives: if the sink stopped, the barriers behind the rows would not come, nor the snapshot that frees it.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from ...state import (
     WriteManifest,
     list_snapshots,
 )
-from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot
+from ...tasks import AbortSnapshot, CommitSnapshot, HeldLevel, HoldSpouts, TakeSnapshot
 from ..errors import TopologyKilledError
-from .messages import RowsFailed, SaveFailed, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
+from .messages import RowsFailed, RowsHeld, SaveFailed, SnapshotReport, SnapshotSetup, TasksCommitted, TasksSaved
 from .pace import SnapshotPace
 
 if TYPE_CHECKING:
@@ -193,6 +195,8 @@ class SnapshotManager:
                 self._apply(coordinator.on_failed(report.failed, now_s))
             case RowsFailed() if report.incarnation == coordinator.incarnation:
                 self.on_gave_up(*self._failed_row(report))
+            case RowsHeld() if report.incarnation == coordinator.incarnation:
+                self._on_held(report)
 
     def on_worker_lost(self, reason: str) -> None:
         """Tasks were lost with their process."""
@@ -211,6 +215,30 @@ class SnapshotManager:
     def _failed_row(self, report: RowsFailed) -> tuple[str, RowFailedError]:
         return f"/{self._name}/{report.component}[{report.task}]", RowFailedError(report.reason)
 
+    def _on_held(self, report: RowsHeld) -> None:
+        """A sink holds another number of rows: take a snapshot if they are many; let the spouts wait if too many."""
+        held = self._pace.held
+        if held.on_report(report):
+            self._repeat_hold(self._runtime)
+            if not held.waiting:
+                log.info("topology %s: its spouts go on", self._name)
+            elif self.metrics.failing:
+                self._warn_of_held()
+            else:
+                log.info("topology %s: %s", self._name, held.text())
+        if report.level > HeldLevel.CALM:
+            self._apply(self._coordinator.on_many_held(self._now_s()))
+
+    def _repeat_hold(self, runtime: Rebuildable | None) -> None:
+        """Tell the spouts whether they wait; again with each snapshot, since a command may be lost."""
+        held = self._pace.held
+        if held.used and runtime is not None:
+            runtime.send(HoldSpouts(held.waiting, self._coordinator.incarnation))
+
+    def _warn_of_held(self) -> None:
+        if warning := self._pace.held.warning():
+            log.warning("topology %s: %s", self._name, warning)
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _apply(self, actions: Sequence[Action]) -> None:
@@ -220,6 +248,7 @@ class SnapshotManager:
             match action:
                 case Trigger():
                     self._pace.triggered(self._now_s())
+                    self._repeat_hold(runtime)
                     runtime.send(TakeSnapshot(action.number, action.incarnation))
                 case WriteManifest():
                     self._start("manifest", self._write(action))
@@ -228,8 +257,10 @@ class SnapshotManager:
                 case Abort():
                     self._pace.failed(action.reason)
                     log.warning("topology %s: snapshot %d has failed: %s", self._name, action.number, action.reason)
+                    self._warn_of_held()
                     runtime.send(AbortSnapshot(action.number, self._coordinator.incarnation))
                 case Rollback():
+                    self._pace.held.clear()  # the tasks that hold rows end
                     self._wanted = action
                     if "rollback" not in self._work:
                         self._start("rollback", self._roll_back(runtime))

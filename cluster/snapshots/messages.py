@@ -1,7 +1,8 @@
 """Messages of snapshots between a parent and its workers. In one process they are passed by calls.
 
-parent ─ SnapshotSetup (with Connect), TakeSnapshot, CommitSnapshot, AbortSnapshot, EndTasks, Rebuild ─► worker
-worker ─ TasksSaved, SaveFailed, TasksCommitted, RowsFailed ─► parent
+parent ─ SnapshotSetup (with Connect), TakeSnapshot, CommitSnapshot, AbortSnapshot ─► worker
+         HoldSpouts, EndTasks, Rebuild
+worker ─ TasksSaved, SaveFailed, TasksCommitted, RowsFailed, RowsHeld ─► parent
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot
+from ...tasks import AbortSnapshot, CommitSnapshot, HoldSpouts, TakeSnapshot
 
 if TYPE_CHECKING:
     from ...state import Done, Failed
@@ -77,5 +78,17 @@ class RowsFailed:
     reason: str
 
 
-SnapshotCommand = TakeSnapshot | CommitSnapshot | AbortSnapshot
-SnapshotReport = TasksSaved | SaveFailed | TasksCommitted | RowsFailed
+@dataclass(frozen=True, slots=True)
+class RowsHeld:
+    """A task of a sink holds so many rows for a snapshot, of about so many bytes. `level`: see HeldLevel."""
+
+    incarnation: int
+    component: str
+    task: int
+    level: int
+    rows: int
+    size_bytes: int
+
+
+SnapshotCommand = TakeSnapshot | CommitSnapshot | AbortSnapshot | HoldSpouts
+SnapshotReport = TasksSaved | SaveFailed | TasksCommitted | RowsFailed | RowsHeld

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...metrics import SnapshotMetrics
 from ...state import Governor, SnapshotSettings
+from .held import HeldSinks
 
 if TYPE_CHECKING:
     from ...state import Manifest
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 
 class SnapshotPace:
-    """The pace of one topology's snapshots. `delay_s`: before the next rollback."""
+    """The pace of one topology's snapshots. `delay_s`: before the next rollback. `held`: by sinks, until a snapshot."""
 
     def __init__(self, config: Config) -> None:
         interval_s = config.snapshot_interval_ms / 1000
         self.settings = SnapshotSettings(interval_s, config.snapshot_timeout_ms / 1000, config.snapshot_failures_max)
         self.delay_s = 0.0
+        self.held = HeldSinks()
         self._governor = Governor(interval_s, config.snapshot_max_share)
         self._began_s = 0.0
         self._loop_s = 0.0
@@ -32,7 +34,7 @@ class SnapshotPace:
 
     def metrics(self, now_s: float) -> SnapshotMetrics:
         """How they went."""
-        found = self._metrics
+        found = replace(self._metrics, waiting=self.held.text())
         return replace(found, age_s=round(now_s - self._complete_s, 4)) if found.taken else found
 
     def restored(self, number: int | None) -> None:
@@ -46,6 +48,7 @@ class SnapshotPace:
 
     def rolled_back(self, number: int | None, reason: str) -> None:
         """All tasks go back to this snapshot."""
+        self.held.clear()
         found = self._metrics
         self._metrics = replace(found, number=number, rolled_back=found.rolled_back + 1, reason=reason)
 

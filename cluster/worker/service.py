@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...actors import Actor, ActorEscalatedError, ActorSystem
 from ...runtime import LIVENESS, LivenessSettings, StoreError
-from ...tasks import AbortSnapshot, CommitSnapshot, TakeSnapshot, describe
+from ...tasks import AbortSnapshot, CommitSnapshot, HoldSpouts, TakeSnapshot, describe
 from ...topology import Config, ConfigError, Topology, TopologyError
 from ..distributed_idle import IdleReport
 from ..hosting import Hosting
@@ -378,7 +378,7 @@ class ControlActor(Actor):
                 return self._service.peer_ended(message)
             case PeerRestarted():
                 return self._service.peer_restarted(message)
-            case TakeSnapshot() | CommitSnapshot() | AbortSnapshot():
+            case TakeSnapshot() | CommitSnapshot() | AbortSnapshot() | HoldSpouts():
                 return self._service.snapshots.command(message)
             case EndTasks():
                 return self._service.end_tasks()

@@ -132,6 +132,10 @@ class ParquetSinkBolt(Bolt, Commits):
         """The files belong to the next snapshot."""
         self._prepared.abort(handle)
 
+    def held_rows(self) -> int:
+        """The rows that are in no file yet."""
+        return self._pending.rows
+
     def restored(self, number: int | None) -> None:
         """Remove the files that no snapshot has."""
         self._writer.restored(number)

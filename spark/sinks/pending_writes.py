@@ -91,6 +91,12 @@ class PendingWrites:
         """Whether no rows are kept."""
         return not self.writes and not self._buffer.rows
 
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        in_writes: int = sum(rows.batch.num_rows for write in self.writes for rows in write.rows)
+        return self._buffer.rows + in_writes
+
     def add(self, segment: Segment, *, buffers_chunks: bool) -> bool:
         """Add the rows of a segment. Unless the sink buffers chunks, a chunk is a write of its own."""
         try:

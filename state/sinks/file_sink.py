@@ -168,6 +168,10 @@ class FileSink(Sink):
         """Keep the files for the next snapshot."""
         self._aborted = [*handle["numbers"], *self._aborted]
 
+    def held_rows(self) -> int:
+        """The rows that are in no file yet."""
+        return len(self._rows)
+
     def restored(self, number: int | None) -> None:
         """Remove the pending files of later numbers."""
         ending = f"-{self._prefix}-"

@@ -70,6 +70,10 @@ class MapSink(Sink):
             self._add(updates, key, value)
         self._updates = updates
 
+    def held_rows(self) -> int:
+        """One for each key."""
+        return len(self._updates)
+
     def _add(self, updates: dict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
         updates[key] = self._combine(updates[key], value) if key in updates else value
 

@@ -64,6 +64,13 @@ class Commits(Component):
         """The snapshot has failed: the rows belong to the next handle."""
         raise NotImplementedError(f"{type(self).__name__} must define abort")
 
+    def held_rows(self) -> int | None:
+        """How many rows it keeps in memory for the next `pre_commit`; None: all that came since the last commit.
+
+        At `sink_held_max_rows`, or `sink_held_max_bytes`, the spouts wait. Called between rows; it must be quick.
+        """
+        return None
+
     def restored(self, number: int | None) -> Any:
         """The tasks begin again from snapshot `number` (None: from the start). Later numbers were not committed."""
 

@@ -9,7 +9,8 @@ rescaling.py  what a bolt had saved, divided among another number of tasks
 
 from .agent import SnapshotAgent
 from .handles import handles_of
-from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
+from .held_rows import HeldLevel
+from .messages import SNAPSHOT_MESSAGES, AbortSnapshot, Aligned, CommitSnapshot, HoldSpouts, TakeSnapshot
 from .rescaling import Rescaling
 from .saved import RestoredTask
 from .sections import LOADERS
@@ -20,6 +21,8 @@ __all__ = [
     "AbortSnapshot",
     "Aligned",
     "CommitSnapshot",
+    "HeldLevel",
+    "HoldSpouts",
     "Rescaling",
     "RestoredTask",
     "SnapshotAgent",

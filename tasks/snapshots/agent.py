@@ -41,6 +41,10 @@ class SnapshotAgent(Protocol):
         """A task has committed a snapshot."""
         ...
 
+    def rows_held(self, component: str, task: int, level: int, rows: int, size_bytes: int) -> None:
+        """A sink holds so many rows, of about so many bytes: this is another HeldLevel than before."""
+        ...
+
     def row_failed(self, component: str, task: int, error: str) -> None:
         """A row was not processed: all tasks must go back to the last snapshot."""
         ...

@@ -7,6 +7,8 @@
 2. A rich bolt has to settle each row before the barrier: `flush` is called, and then the task waits for its acks. Rows
    in windows are in the state, and are not waited for.
 3. Sources are released as soon as their barriers are here: what they send next waits in the mailbox.
+4. A sink is never stopped from taking rows, however many it holds: barriers come behind rows. It reports how many they
+   are, and the spouts wait (held_rows.py).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ...state.sinks import Commits
 from ...topology import Bolt, Segment
 from ..drive import USER_ERRORS, user_error
 from .barriers import BarrierEmitter
+from .held_rows import HeldRows
 from .messages import AbortSnapshot, Aligned, CommitSnapshot, TakeSnapshot
 from .saved import TASK, WINDOWS, RestoredTask
 from .task_saver import FIRST_ROWS, TaskSaver
@@ -28,6 +31,7 @@ from .touching import KeyToucher
 
 if TYPE_CHECKING:
     from ...actors import Inbox
+    from ...topology import Config
     from ..bolt_time import BoltTime
     from ..in_flight import InFlight
     from ..task import TaskActor
@@ -38,6 +42,16 @@ class RowsLostError(AiostormError):
     """Rows between two tasks were lost, or arrived twice."""
 
 
+class Prepared:
+    """What a sink holds, and has prepared: the number of the snapshot, and the handle."""
+
+    __slots__ = ("handle", "rows")
+
+    def __init__(self, config: Config) -> None:
+        self.rows = HeldRows(config)
+        self.handle: tuple[int, Any] | None = None
+
+
 class BoltSnapshots:
     """The snapshots of one bolt task. `held`: rows that a rich bolt has not settled.
 
@@ -46,7 +60,7 @@ class BoltSnapshots:
 
     __slots__ = (
         "_agent",
-        "_prepared",
+        "_sink",
         "_task",
         "_unchecked",
         "aligner",
@@ -63,7 +77,7 @@ class BoltSnapshots:
         env, spec = task.env, task.task
         self._agent = agent
         self._task = task
-        self._prepared: tuple[int, Any] | None = None
+        self._sink = Prepared(env.config)
         self.held = held
         self._unchecked = 0  # so many rows more, and windows are checked
         self.aligner = Aligner(env.barrier_senders(spec.component))
@@ -115,6 +129,9 @@ class BoltSnapshots:
         """Rows [start, stop) are going to be executed."""
         if not start:
             self.aligner.received[segment.origin.task] += len(segment.items)
+        if isinstance(self._task.user.component, Commits):
+            self._sink.rows.received(segment, start, stop)
+            self._report_held()
         if self.toucher is not None:
             self.toucher.touch_rows(segment, start, stop)
         if self._unchecked:
@@ -158,7 +175,8 @@ class BoltSnapshots:
             if isinstance(component, Bolt):
                 await self._flush(component)
             if isinstance(component, Commits):
-                self._prepared = number, await task.user.call(component.pre_commit, number)
+                self._sink.handle = number, await task.user.call(component.pre_commit, number)
+                self._sink.rows.prepared()
         except SaveError as full:  # the rows are kept, and come with a later snapshot
             task.emitter.seal()
             self.saver.fail(number, full)
@@ -169,10 +187,13 @@ class BoltSnapshots:
             task.report("pre_commit" if isinstance(component, Commits) else "flush", error)
             task.go_back(error)
             return
+        finally:
+            self._report_held()
         await self.saver.may_freeze()
         task.emitter.seal()  # what is saved of time is that after all rows before the barrier
+        handle = self._sink.handle
         try:
-            self.saver.freeze(number, self.own(), None if self._prepared is None else self._prepared[1])
+            self.saver.freeze(number, self.own(), None if handle is None else handle[1])
         except StateError as error:
             self.saver.fail(number, error)
         self.barriers.send(number)
@@ -186,7 +207,7 @@ class BoltSnapshots:
         self.settled = None
 
     async def _commit(self, number: int) -> None:
-        task, component, prepared = self._task, self._task.user.component, self._prepared
+        task, component, prepared = self._task, self._task.user.component, self._sink.handle
         if prepared is not None and prepared[0] == number:
             if isinstance(component, Commits) and prepared[1] is not None:
                 try:
@@ -196,7 +217,9 @@ class BoltSnapshots:
                     task.report("commit", error)
                     task.go_back(error)
                     return
-            self._prepared = None
+            self._sink.handle = None
+            self._sink.rows.committed()
+            self._report_held()
         self.saver.commit(number)
         self._agent.committed(task.task.task_id, number)
 
@@ -204,9 +227,9 @@ class BoltSnapshots:
         self.aligner.abort(number)
         self.barriers.abort(number)
         self.saver.abort(number)
-        task, prepared, component = self._task, self._prepared, self._task.user.component
+        task, prepared, component = self._task, self._sink.handle, self._task.user.component
         if prepared is not None and prepared[0] <= number:
-            self._prepared = None
+            self._sink.handle = None
             if isinstance(component, Commits) and prepared[1] is not None:
                 try:
                     await task.user.call(component.abort, prepared[1])
@@ -214,6 +237,12 @@ class BoltSnapshots:
                     error = user_error(raised)
                     task.report("abort", error)
                     task.go_back(error)  # the sink may have lost the rows
+
+    def _report_held(self) -> None:
+        """Report how many rows the sink holds, if that has come to another level."""
+        sink, rows, task = self._task.user.component, self._sink.rows, self._task.task
+        if isinstance(sink, Commits) and (level := rows.changed(sink.held_rows())) is not None:
+            self._agent.rows_held(task.component, task.task_id, int(level), rows.rows, rows.size_bytes)
 
     def _check_first_rows(self) -> None:
         try:

@@ -1,6 +1,7 @@
 """Messages of snapshots: from the coordinator to every task, and from a task to the tasks that send to it.
 
     TAKE_SNAPSHOT, COMMIT_SNAPSHOT, ABORT_SNAPSHOT    coordinator ─► (worker ─►) task
+    HOLD_SPOUTS                                       coordinator ─► (worker ─►) spout task
     ALIGNED  [source task, 9, number, receiving task]    receiving task ─► source task: send what you have held back
 
 The incarnation says which tasks a message of the coordinator is for: each rollback builds them anew, under a greater
@@ -42,6 +43,14 @@ class AbortSnapshot:
     """Snapshot `number` has failed and will never count."""
 
     number: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSpouts:
+    """Spouts emit nothing while a sink holds too many rows (`hold`), and go on then. It may come twice."""
+
+    hold: bool
     incarnation: int
 
 

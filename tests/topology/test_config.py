@@ -71,6 +71,8 @@ STORM_KEYS = {
     "snapshot_timeout_ms": ["topology.snapshot.timeout.ms"],
     "snapshot_keep": ["topology.snapshot.keep"],
     "snapshot_failures_max": ["topology.snapshot.failures.max"],
+    "sink_held_max_rows": ["topology.sink.held.max.rows"],
+    "sink_held_max_bytes": ["topology.sink.held.max.bytes"],
     "state_on_error": ["topology.state.on.error"],
 }
 OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
@@ -81,6 +83,7 @@ OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
 OTHER |= {"worker_timeout_s": 7, "worker_start_timeout_s": 90, "worker_child_parent_timeout_s": 90}
 OTHER |= {"guarantee": "exactly-once", "state_dir": "s3://state", "snapshot_max_share": 0.5, "state_on_error": "skip"}
 OTHER |= {"snapshot_keep": 2, "snapshot_failures_max": 2}
+OTHER |= {"sink_held_max_rows": 7, "sink_held_max_bytes": 7}
 OTHER["acker_executors"] = 0  # the only number of ackers for every guarantee
 
 

@@ -50,6 +50,8 @@ LIMITS: list[tuple[str, Any, tuple[Any, ...], tuple[Any, ...]]] = [
     ("snapshot_timeout_ms", 60000.0, (0.001,), (0,)),
     ("snapshot_keep", 3, (1,), (0, True)),
     ("snapshot_failures_max", 3, (1,), (0,)),
+    ("sink_held_max_rows", 1_000_000, (1,), (0, True)),
+    ("sink_held_max_bytes", 268_435_456, (1,), (0, True)),
 ]
 """A setting, its default value, values that are just allowed, and values that are just refused."""
 

@@ -14,6 +14,7 @@ function Stats({ found }) {
       <${Stat} label="Failed" value=${count(found.failed)} note=${found.failing ? `${count(found.failing)} since the newest` : "in this run"} tone=${found.failing ? "bad" : found.failed ? "warn" : ""} />
       <${Stat} label="Rolled back" value=${count(found.rolled_back)} note="times" tone=${found.rolled_back ? "warn" : ""} />
     </dl>${found.failing > 0 && found.problem && html`<p class="notice bad">The last snapshot failed: ${found.problem}</p>`}
+    ${found.waiting && html`<p class="notice bad">${found.waiting}</p>`}
     ${found.reason && html`<p class="notice">Last rolled back because: ${found.reason}</p>`}`;
 }
 

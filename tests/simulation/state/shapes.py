@@ -221,6 +221,7 @@ class Drawing:
             snapshot_timeout_ms=rng.choice((5_000, 60_000)),
             snapshot_keep=rng.choice((1, 2, 3)),
             snapshot_failures_max=rng.choice((1, 3)),
+            sink_held_max_rows=self.world.chance.stream("held").choice((1_000_000, 1_000_000, 20, 3)),
             mailbox_capacity_tuples=rng.choice((1, 2, 8, 64)),
             turn_max_tuples=rng.choice((1, 4, 256)),
             testing_always_try_serialize=rng.random() < 0.5,
