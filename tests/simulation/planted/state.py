@@ -6,10 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from aiostorm.cluster.snapshots import SnapshotCommand
+from aiostorm.cluster.snapshots.agent import Agent
 from aiostorm.state import Aligner, Keeper, Manifest, RowPacker, Sink
 from aiostorm.state.aligner import Aligned, Lost
 from aiostorm.state.chunks import REMOVED
 from aiostorm.state.manifest import pack_manifest
+from aiostorm.tasks import HoldSpouts
 from aiostorm.tasks.emit.outbox import Outlet
 from aiostorm.tasks.snapshots.bolt_snapshots import BoltSnapshots
 from aiostorm.tasks.snapshots.task_saver import TaskSaver
@@ -131,7 +134,7 @@ def an_aborted_snapshot_takes_its_rows_along() -> Iterator[None]:
     real = BoltSnapshots._abort
 
     async def abort(self: BoltSnapshots, number: int) -> None:
-        self._prepared = None
+        self._sink.handle = None
         await real(self, number)
 
     with replaced(BoltSnapshots, "_abort", abort):
@@ -149,6 +152,19 @@ def windows_are_not_divided() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def spouts_wait_for_a_sink_for_ever() -> Iterator[None]:
+    """When a snapshot has freed the sink, they are not notified."""
+    real = Agent.command
+
+    def command(self: Agent, command: SnapshotCommand) -> None:
+        if not isinstance(command, HoldSpouts) or command.hold:
+            real(self, command)
+
+    with replaced(Agent, "command", command):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     planted.__name__: planted
     for planted in (
@@ -162,6 +178,7 @@ PLANTED: dict[str, Plant] = {
         windows_are_not_saved,
         windows_are_not_divided,
         an_aborted_snapshot_takes_its_rows_along,
+        spouts_wait_for_a_sink_for_ever,
     )
 }
 
@@ -170,7 +187,7 @@ FIRST_LOOK = {
     "a_barrier_is_forwarded_before_it_is_aligned": 4,
     "garbage_is_removed_before_the_manifest_is_written": 1,
     "keys_are_touched_after_their_rows": 22,
-    "an_aborted_snapshot_takes_its_rows_along": 28,
+    "an_aborted_snapshot_takes_its_rows_along": 45,
 }
 
 
