@@ -18,6 +18,8 @@ MACHINES: Final = (
     "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
     "cluster/health.py",
+    "cluster/nimbus/planning.py",
+    "cluster/nimbus/records.py",
     "cluster/report/card.py",
     "cluster/report/charts.py",
     "cluster/report/page.py",

@@ -1,0 +1,52 @@
+"""Nimbus: what a cluster is to run, and where. It is never in the way of data, and topologies live on without it.
+
+records.py    topologies, supervisors, assignments and parents in the coordination store
+planning.py   which supervisor runs which processes
+orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
+nimbus.py     the daemon: one of several leads, and writes the assignments
+"""
+
+from .nimbus import Nimbus, make_folders
+from .orders import OrderError, rebalance, submit, want
+from .planning import REASSIGN_S, Decisions, Seen, plan
+from .records import (
+    ASSIGNMENTS,
+    PARENTS,
+    SUPERVISORS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    ParentRecord,
+    RecordError,
+    SupervisorRecord,
+    TopologyRecord,
+    name_in,
+    pack,
+    path_of,
+    unpack,
+)
+
+__all__ = [
+    "ASSIGNMENTS",
+    "PARENTS",
+    "REASSIGN_S",
+    "SUPERVISORS",
+    "TOPOLOGIES",
+    "AssignmentRecord",
+    "Decisions",
+    "Nimbus",
+    "OrderError",
+    "ParentRecord",
+    "RecordError",
+    "Seen",
+    "SupervisorRecord",
+    "TopologyRecord",
+    "make_folders",
+    "name_in",
+    "pack",
+    "path_of",
+    "plan",
+    "rebalance",
+    "submit",
+    "unpack",
+    "want",
+]

@@ -1,0 +1,214 @@
+"""Nimbus: leads when no other one does, and keeps the assignments what topologies and supervisors ask for.
+
+    campaign ─► leads ─► read all ─► plan ─► commit, a topology each ─► wait for news, or until something is due ─┐
+       ▲                    ▲                                                                                     │
+       │                    ╰─────────────────────────────────────────────────────────────────────────────────────╯
+       ╰── another one leads, or the session is lost
+
+1. Several may run, on several machines. All that one writes carries its term: what a former leader writes is refused.
+2. It keeps nothing that the store does not have, but since when supervisors are missing. A new leader counts anew.
+3. While the store cannot be reached nothing is decided; and what was missing before is counted anew after that:
+   supervisors did not reach it either, and come back one after the other.
+4. A record that cannot be read is named in the log, and that topology is left as it is.
+
+From: Storm's Nimbus, without what it does in the way of data: no heartbeat of a worker comes here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from ..coordination import (
+    Create,
+    Delete,
+    DeposedError,
+    NodeExistsError,
+    Operation,
+    Put,
+    RefusedError,
+    SessionLostError,
+    UnavailableError,
+    campaign,
+)
+from .planning import REASSIGN_S, Seen, plan
+from .records import (
+    ASSIGNMENTS,
+    PARENTS,
+    SUPERVISORS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    ParentRecord,
+    RecordError,
+    SupervisorRecord,
+    TopologyRecord,
+    name_in,
+    pack,
+    path_of,
+    unpack,
+)
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
+    from ..coordination import Coordination, Term, Watch
+
+log = logging.getLogger("aiostorm.nimbus")
+
+FOLDERS: Final = (TOPOLOGIES, ASSIGNMENTS, SUPERVISORS, PARENTS)
+
+RETRY_S: Final = 0.2
+"""After a commit that was refused, or while the store cannot be reached."""
+
+_Record = TypeVar("_Record")
+
+
+class Nimbus:
+    """One of the daemons that may lead. `who`: what others read of the leader.
+
+    `waiting`: name of a topology → why it, or a part of it, has no place; while this one leads.
+    """
+
+    def __init__(self, coordination: Coordination, clock: Clock, who: bytes) -> None:
+        self.waiting: Mapping[str, str] = {}
+        self._coordination = coordination
+        self._clock = clock
+        self._who = who
+        self._missing_since_s: dict[str, float] = {}
+        self._unreadable: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Lead whenever no other one does, until the session is lost: SessionLostError."""
+        while True:
+            try:
+                await make_folders(self._coordination)
+                term = await campaign(self._coordination, self._who)
+            except UnavailableError:
+                await self._clock.sleep(RETRY_S)
+                continue
+            log.info("leads, in term %d", term.number)
+            try:
+                await self._lead(term)
+            finally:
+                self.waiting = {}
+                self._missing_since_s.clear()
+            log.warning("leads no more: term %d is over", term.number)
+
+    async def _lead(self, term: Term) -> None:
+        async with asyncio.TaskGroup() as group:
+            rounds = group.create_task(self._rounds(term))
+            await term.over()
+            rounds.cancel()
+
+    async def _rounds(self, term: Term) -> None:
+        """Plan again and again; ends when the term is over."""
+        watches = [await self._coordination.watch(folder) for folder in FOLDERS]
+        try:
+            while True:
+                try:
+                    due_s = await self._round(term)
+                except (DeposedError, SessionLostError):
+                    return
+                except UnavailableError:
+                    self._missing_since_s.clear()
+                    due_s = RETRY_S
+                except RefusedError as error:  # another one has written in between: read again
+                    log.debug("a commit was refused: %s", error)
+                    due_s = RETRY_S
+                await _any_changed(watches, due_s)
+        finally:
+            for watch in watches:
+                watch.close()
+
+    async def _round(self, term: Term) -> float | None:
+        """Read, plan and write, once. Returns in how many seconds something is due; None: not before a change."""
+        if self._coordination.status != "connected":
+            raise UnavailableError(f"{self._coordination.where} cannot be reached")
+        found = await self._read()
+        decisions = plan(found.seen)
+        for name, assignment in decisions.write.items():
+            await term.commit([_put(path_of(ASSIGNMENTS, name), pack(assignment), found.versions)])
+            log.info("%s: parent on %s, workers on %s", name, assignment.parent, ", ".join(assignment.workers))
+        for name in sorted(decisions.end):
+            paths = [path_of(folder, name) for folder in (ASSIGNMENTS, TOPOLOGIES)]
+            await term.commit([Delete(path, found.versions[path]) for path in paths if path in found.versions])
+            log.info("%s has ended", name)
+        for name, why in decisions.waiting.items():
+            if self.waiting.get(name) != why:
+                log.warning("%s waits: %s", name, why)
+        self.waiting = decisions.waiting
+        return self._due_s(found.seen)
+
+    async def _read(self) -> _Found:
+        versions: dict[str, int] = {}
+        bad: dict[str, str] = {}
+        topologies = await self._records(TOPOLOGIES, TopologyRecord, versions, bad)
+        assignments = await self._records(ASSIGNMENTS, AssignmentRecord, versions, bad)
+        supervisors = await self._records(SUPERVISORS, SupervisorRecord, versions, bad)
+        parents = await self._records(PARENTS, ParentRecord, versions, bad)
+        for path, why in bad.items():
+            if self._unreadable.get(path) != why:
+                log.error("left as it is: %s", why)
+        self._unreadable = bad
+        names = {
+            folder: {name_in(path.rpartition("/")[2]) for path in bad if path.startswith(folder)} for folder in FOLDERS
+        }
+        unread = frozenset(names[TOPOLOGIES] | names[ASSIGNMENTS] | names[PARENTS])
+        now_s = self._clock.monotonic()
+        lost = {on for each in assignments.values() for on in (each.parent, *each.workers)} - supervisors.keys()
+        lost -= names[SUPERVISORS]  # perhaps of a later version: it is there
+        self._missing_since_s = {on: self._missing_since_s.get(on, now_s) for on in sorted(lost)}
+        missing_s = {on: now_s - since_s for on, since_s in self._missing_since_s.items()}
+        return _Found(Seen(topologies, assignments, supervisors, missing_s, frozenset(parents), unread), versions)
+
+    async def _records(
+        self, folder: str, kind: type[_Record], versions: dict[str, int], bad: dict[str, str]
+    ) -> dict[str, _Record]:
+        found: dict[str, _Record] = {}
+        for child in await self._coordination.children(folder):
+            path = f"{folder}/{child}"
+            node = await self._coordination.get(path)
+            if node is None:  # it has just been deleted
+                continue
+            versions[path] = node.version
+            try:
+                found[name_in(child)] = unpack(kind, path, node.value)
+            except RecordError as error:
+                bad[path] = str(error)
+        return found
+
+    def _due_s(self, seen: Seen) -> float | None:
+        """Until the next missing supervisor is given up."""
+        left = [REASSIGN_S - missing_s for missing_s in seen.missing_s.values() if missing_s < REASSIGN_S]
+        # At least a moment: a rest that is too small for a float to move the time would be waited for again and again.
+        return max(min(left), RETRY_S) if left else None
+
+
+class _Found(NamedTuple):
+    """What was read, and the version of each node."""
+
+    seen: Seen
+    versions: Mapping[str, int]
+
+
+async def make_folders(coordination: Coordination) -> None:
+    """Make the nodes that have the records as children, once for each store. UnavailableError, SessionLostError."""
+    for folder in FOLDERS:
+        if await coordination.get(folder) is None:
+            with contextlib.suppress(NodeExistsError):
+                await coordination.commit([Create(folder)])
+
+
+def _put(path: str, value: bytes, versions: Mapping[str, int]) -> Operation:
+    return Put(path, value, versions[path]) if path in versions else Create(path, value)
+
+
+async def _any_changed(watches: Sequence[Watch], within_s: float | None) -> None:
+    """Wait until one of them has changed, or the time is over."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(watch.changed()) for watch in watches]
+        await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,263 @@
+"""Planning: which supervisor runs which processes of which topology. Pure: what is seen in, what is to be written out.
+
+    topologies, assignments, supervisors, who is missing for how long ─► plan ─► assignments to write, and to delete
+                                                                            └─► who waits, and why
+
+1. No supervisor gets more workers than it has slots. Parents need no slot; they are spread, too.
+2. A new topology is placed as a whole, or waits; with `fewer` it may get fewer workers than it asks for, at least one.
+   Topologies are placed in the order of their submission. A later one that fits does not wait for an earlier one that
+   does not: so large ones may wait long in a full cluster, and small ones do not wait for those that never fit.
+3. A topology's workers are spread over the supervisors: those that have the fewest of it, then the most free slots.
+4. A supervisor that is missing keeps its processes for REASSIGN_S: perhaps it is just restarted, and they live without
+   it. After that each of them moves to where a slot is free. What finds none stays assigned, and moves later.
+5. A rebalance (another generation) makes the topology even again over all supervisors, with as few moves as that takes.
+   Nothing else moves a process whose supervisor is there: a node that joins gets work with the next rebalance.
+6. A killed topology keeps its slots until its parent has ended; then its assignment and its record are deleted.
+7. The same input gives the same plan. What a plan frees is for the next one: planning again after each write comes to
+   an end, and then nothing more changes.
+
+From: Storm's EvenScheduler (slots in turns over the nodes) and Nimbus.mkAssignments. 2 departs from it: Storm starts a
+topology with as few slots as there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .records import AssignmentRecord, SupervisorRecord, TopologyRecord
+
+REASSIGN_S: Final = 10.0
+"""How long a supervisor may be missing before its processes move. Longer than any lease of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the leader sees. `missing_s`: of supervisors that are not there, for how long as far as this leader knows.
+
+    `parents`: the names of topologies whose parent runs. `unread`: those of which something could not be read; they are
+    left as they are.
+    """
+
+    topologies: Mapping[str, TopologyRecord]
+    assignments: Mapping[str, AssignmentRecord]
+    supervisors: Mapping[str, SupervisorRecord]
+    missing_s: Mapping[str, float] = field(default_factory=dict)
+    parents: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """`write`: new and changed assignments. `end`: names whose assignment, if any, and record are deleted.
+
+    `waiting`: name → why it has no assignment, or processes without a supervisor.
+    """
+
+    write: Mapping[str, AssignmentRecord]
+    end: frozenset[str]
+    waiting: Mapping[str, str]
+
+
+def plan(seen: Seen) -> Decisions:
+    """What the leader is to write now."""
+    return _Planning(seen).decisions()
+
+
+class _Planning:
+    """One round: `_used` and `_parents_on` count what is placed so far."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._used: Counter[str] = Counter()
+        self._parents_on: Counter[str] = Counter()
+        self._short: set[str] = set()  # too few slots
+        self._waiting: dict[str, str] = {}
+        for assignment in seen.assignments.values():
+            self._used.update(assignment.workers)
+            self._parents_on[assignment.parent] += 1
+
+    def decisions(self) -> Decisions:
+        seen = self._seen
+        ended = {
+            name
+            for name in {*seen.topologies, *seen.assignments}
+            if name not in seen.parents | seen.unread
+            and (name not in seen.topologies or seen.topologies[name].wanted == "KILLED")
+        }
+        for name in ended & seen.assignments.keys():
+            self._take_out(seen.assignments[name])
+        live = [
+            name
+            for name, topology in seen.topologies.items()
+            if name not in ended | seen.unread and topology.wanted != "KILLED"
+        ]
+        live.sort(key=lambda name: (seen.topologies[name].submitted_s, name))
+        write: dict[str, AssignmentRecord] = {}
+        # First those that run: what is free after them is for those that wait.
+        for name in sorted(live, key=lambda name: name not in seen.assignments):
+            before = seen.assignments.get(name)
+            after = self._first(name) if before is None else self._again(name, before)
+            if after is not None and after != before:
+                write[name] = after
+        # Said when all is placed: what was free before is not any more.
+        short = {name: self._too_few(name, write.get(name, seen.assignments.get(name))) for name in self._short}
+        return Decisions(write, frozenset(ended), {**short, **self._waiting})
+
+    # -- one topology --------------------------------------------------------------------------------------------------
+
+    def _first(self, name: str) -> AssignmentRecord | None:
+        """Place a topology that has no assignment; None: it waits."""
+        topology = self._seen.topologies[name]
+        allowed = self._allowed(topology)
+        free = sum(map(self._free, allowed))
+        if not free or (free < topology.workers and not topology.fewer):
+            self._short.add(name)
+            return None
+        own: Counter[str] = Counter()
+        workers = tuple(self._take_slot(allowed, own) for _ in range(min(topology.workers, free)))
+        return AssignmentRecord(topology.generation, self._take_parent(allowed), workers)
+
+    def _again(self, name: str, before: AssignmentRecord) -> AssignmentRecord:
+        """Move what must move, and what a rebalance makes even."""
+        topology = self._seen.topologies[name]
+        allowed = self._allowed(topology)
+        self._take_out(before)
+        count = self._wanted(name, before, allowed)
+        rebalanced = count is not None
+        # A worker of a supervisor that has just gone missing is as good as there: it lives, or the supervisor comes back.
+        kept = [on for on in before.workers if self._stays(on, allowed, rebalanced=rebalanced)]
+        if count is None:
+            count = len(before.workers)
+        else:
+            kept = self._evened(kept, allowed, count)
+        workers = self._filled(name, before.workers, kept, allowed, count)
+        parent = before.parent
+        if self._stays(parent, allowed, rebalanced=rebalanced):
+            self._parents_on[parent] += 1
+        elif allowed:
+            parent = self._take_parent(allowed)
+        else:
+            self._parents_on[parent] += 1
+            self._waiting.setdefault(name, f"no supervisor for its parent: {self._nodes(topology)}")
+        return AssignmentRecord(topology.generation if rebalanced else before.generation, parent, workers)
+
+    def _wanted(self, name: str, before: AssignmentRecord, allowed: list[str]) -> int | None:
+        """How many workers a rebalance gives; None: there is none to be done, or too few slots for it."""
+        topology = self._seen.topologies[name]
+        if topology.generation == before.generation:
+            return None
+        away = sum(on not in self._seen.supervisors and self._stays(on, (), rebalanced=True) for on in before.workers)
+        free = sum(map(self._free, allowed)) + away
+        if free < topology.workers and (not free or not topology.fewer):
+            self._short.add(name)
+            return None
+        return min(topology.workers, free)
+
+    def _filled(
+        self, name: str, before: tuple[str, ...], kept: list[str], allowed: list[str], count: int
+    ) -> tuple[str, ...]:
+        """`count` workers: the kept ones in their places, the others where slots are free, else where they were."""
+        own = Counter(kept)
+        self._used.update(kept)
+        left = Counter(kept)
+        places: list[str | None] = []
+        for on in before:
+            places.append(on if left[on] else None)
+            left[on] -= 1 if left[on] else 0
+        # Workers are interchangeable: with fewer than before the free places go first, then the last ones.
+        while len(places) > count:
+            places.remove(None)
+        places += [None] * (count - len(places))
+        homeless = 0
+        for index, on in enumerate(places):
+            if on is None:
+                if any(map(self._free, allowed)):
+                    places[index] = self._take_slot(allowed, own)
+                else:
+                    places[index] = before[index]
+                    self._used[before[index]] += 1
+                    homeless += 1
+        if homeless:
+            self._waiting[name] = (
+                f"{homeless} of {count} workers were on supervisors that are lost, and no slot is free: start a "
+                "supervisor, or kill a topology"
+            )
+        return tuple(on for on in places if on is not None)
+
+    def _evened(self, kept: list[str], allowed: list[str], count: int) -> list[str]:
+        """Of the kept workers those that stay when `count` are spread as evenly as slots allow."""
+        own: Counter[str] = Counter()
+        current = Counter(kept)
+        away = [on for on in kept if on not in self._seen.supervisors][:count]
+        # Deal `count` workers out as if all were new, but prefer, among equals, who has one already: then few move.
+        for _ in range(count - len(away)):
+            self._take_slot(allowed, own, prefer=lambda on: own[on] < current[on])
+        self._used.subtract(own)
+        stay, left = [], own + Counter(away)
+        for on in kept:
+            if left[on]:
+                left[on] -= 1
+                stay.append(on)
+        return stay
+
+    # -- supervisors ---------------------------------------------------------------------------------------------------
+
+    def _allowed(self, topology: TopologyRecord) -> list[str]:
+        supervisors = self._seen.supervisors
+        return sorted(name for name, each in supervisors.items() if topology.labels <= each.labels)
+
+    def _stays(self, on: str, allowed: Iterable[str], *, rebalanced: bool) -> bool:
+        """Does a process stay there? A rebalance may have other labels; else they do not matter any more."""
+        if on in self._seen.supervisors:
+            return on in allowed or not rebalanced
+        return self._seen.missing_s.get(on, 0.0) < REASSIGN_S
+
+    def _free(self, on: str) -> int:
+        return max(0, self._seen.supervisors[on].slots - self._used[on])
+
+    def _take_slot(
+        self, allowed: list[str], own: Counter[str], prefer: Callable[[str], bool] = lambda on: False
+    ) -> str:
+        best = min(filter(self._free, allowed), key=lambda on: (own[on], not prefer(on), -self._free(on), on))
+        own[best] += 1
+        self._used[best] += 1
+        return best
+
+    def _take_parent(self, allowed: list[str]) -> str:
+        best = min(allowed, key=lambda on: (self._parents_on[on], -self._free(on), on))
+        self._parents_on[best] += 1
+        return best
+
+    def _take_out(self, assignment: AssignmentRecord) -> None:
+        self._used.subtract(assignment.workers)
+        self._parents_on[assignment.parent] -= 1
+
+    def _put_back(self, assignment: AssignmentRecord) -> None:
+        self._used.update(assignment.workers)
+        self._parents_on[assignment.parent] += 1
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
+    def _too_few(self, name: str, assignment: AssignmentRecord | None) -> str:
+        topology = self._seen.topologies[name]
+        allowed = self._allowed(topology)
+        free = sum(map(self._free, allowed))
+        if assignment is not None:  # what it has is free for its own rebalance
+            free += sum(on in allowed for on in assignment.workers)
+        fewer = f", or ask for {free}" if free else ""
+        needed = f"{topology.workers} slots are needed, and {free} are free"
+        return f"{needed}: {self._nodes(topology)}; or kill a topology{fewer}"
+
+    def _nodes(self, topology: TopologyRecord) -> str:
+        supervisors = self._seen.supervisors
+        if not supervisors:
+            return "no supervisor is there: start one (aiostorm supervisor)"
+        labels = ", ".join(sorted(topology.labels))
+        fit = len(self._allowed(topology))
+        if labels and not fit:
+            return f"none of {len(supervisors)} supervisors has the labels {labels}: start one that has"
+        total = sum(each.slots for each in supervisors.values())
+        return f"{len(supervisors)} supervisors have {total} slots: start another one (aiostorm supervisor)"

@@ -1,0 +1,144 @@
+"""Records: what the coordination store holds of topologies, supervisors and placements, as JSON.
+
+/topologies/NAME    what was submitted, and what is wanted of it      written by the leader
+/assignments/NAME   on which supervisors its processes run            written by the leader
+/supervisors/ID     ephemeral: a node of the cluster, and its slots   written by that supervisor
+/parents/NAME       ephemeral: the process that runs the topology     written by that process
+
+1. No record holds a secret: who can read the store learns nothing but names, places and settings.
+2. A reader ignores fields that it does not know: daemons of two versions live beside each other during an upgrade.
+3. What cannot be read is refused with its path and the reason: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import quote, unquote
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..coordination import MAX_VALUE_BYTES, CoordinationError
+from ..names import check_name
+
+TOPOLOGIES: Final = "/topologies"
+ASSIGNMENTS: Final = "/assignments"
+SUPERVISORS: Final = "/supervisors"
+PARENTS: Final = "/parents"
+
+MAX_ENCODED: Final = 200
+"""Characters of a name in a path."""
+
+Wanted = Literal["ACTIVE", "INACTIVE", "KILLED"]
+
+Setting = str | int | float | bool | None
+
+_Record = TypeVar("_Record")
+
+
+class RecordError(CoordinationError):
+    """A node of the store holds something that is no such record, or a record does not fit into a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRecord:
+    """A submitted topology.
+
+    `blob`: the SHA-256 of its code, in hexadecimal; empty: the code is installed on the nodes. `workers`: how many
+    processes. `fewer`: it may run with fewer if there are too few free slots. `labels`: those that its nodes must have.
+    `generation`: one more with each rebalance. `submitted_s`: Unix time.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    blob: str = ""
+    config: dict[str, Setting] = field(default_factory=dict)
+    workers: int = 1
+    fewer: bool = False
+    labels: frozenset[str] = frozenset()
+    wanted: Wanted = "ACTIVE"
+    generation: int = 1
+    submitted_by: str = ""
+    submitted_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorRecord:
+    """A node of the cluster while its supervisor lives. `slots`: how many workers it may run; parents need none.
+
+    `boot`: the machine since its start, so that process ids of before are not taken for those of now.
+    """
+
+    host: str
+    address: str
+    slots: int
+    version: str = ""
+    labels: frozenset[str] = frozenset()
+    boot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRecord:
+    """Where a topology runs: the supervisor of its parent, and that of each worker, in the order of the workers.
+
+    `generation`: that of the topology which it was made for.
+    """
+
+    generation: int
+    parent: str
+    workers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRecord:
+    """The process that runs a topology. `generation`: of the assignment that it runs; `degraded`: why, or empty."""
+
+    address: str
+    supervisor: str
+    generation: int
+    state: str = ""
+    degraded: str = ""
+
+
+def path_of(folder: str, name: str) -> str:
+    """The path of a topology's or a supervisor's record. ValueError for a name that has none."""
+    check_name(name)
+    encoded = quote(name, safe="")
+    if len(encoded) > MAX_ENCODED:
+        raise ValueError(
+            f"the name {name[:40]!r}… has {len(encoded)} characters when it is written with A-Z a-z 0-9 _ . ~ - and "
+            f"%XX, and may have {MAX_ENCODED}: choose a shorter one"
+        )
+    return f"{folder}/{encoded}"
+
+
+def name_in(child: str) -> str:
+    """The name that a child of one of the folders has."""
+    return unquote(child)
+
+
+def pack(record: Any) -> bytes:
+    """A record as the value of a node. RecordError if it is too large."""
+    value: bytes = _adapter(type(record)).dump_json(record, exclude_defaults=True)
+    if len(value) > MAX_VALUE_BYTES:
+        raise RecordError(
+            f"the {type(record).__name__} has {len(value):,} bytes, and may have {MAX_VALUE_BYTES:,}: give large "
+            "settings in a file of the code, not on the command line"
+        )
+    return value
+
+
+def unpack(kind: type[_Record], path: str, value: bytes) -> _Record:
+    """The record in a node. RecordError, with the path and the fields that are wrong."""
+    try:
+        record: _Record = _adapter(kind).validate_json(value)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}" for each in error.errors()[:3])
+        raise RecordError(f"{path} holds no {kind.__name__}: {wrong}") from error
+    return record
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

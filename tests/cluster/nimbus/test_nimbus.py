@@ -1,0 +1,341 @@
+"""Nimbus over the store in memory, in virtual time: it assigns, moves, ends, leads in turn, and waits for its store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from aiostorm.cluster.coordination import (
+    Coordination,
+    Create,
+    Delete,
+    MemoryStore,
+    Put,
+    SessionLostError,
+    leader,
+)
+from aiostorm.cluster.coordination.memory import MemoryBackend
+from aiostorm.cluster.coordination.polled import open_polled
+from aiostorm.cluster.nimbus import (
+    ASSIGNMENTS,
+    PARENTS,
+    REASSIGN_S,
+    SUPERVISORS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    Nimbus,
+    OrderError,
+    ParentRecord,
+    SupervisorRecord,
+    TopologyRecord,
+    make_folders,
+    pack,
+    path_of,
+    rebalance,
+    submit,
+    unpack,
+    want,
+)
+from aiostorm.runtime import LoopClock
+
+SOON_S = 1.0
+TWO = TopologyRecord("words:topology", workers=2)
+
+
+class Cluster:
+    """A store, the client of a submitter, and supervisors that only say that they are there."""
+
+    def __init__(self, store: MemoryStore, client: Coordination, stack: contextlib.AsyncExitStack) -> None:
+        self.store = store
+        self.client = client
+        self._stack = stack
+        self._daemons: dict[str, contextlib.AsyncExitStack] = {}
+
+    async def nimbus(self, name: str) -> Nimbus:
+        """Start one; `end` ends it."""
+        own = self._daemons[name] = await self._stack.enter_async_context(contextlib.AsyncExitStack())
+        coordination = await own.enter_async_context(self.store.client())
+        nimbus = Nimbus(coordination, LoopClock(), name.encode())
+        own.callback(_cancel, asyncio.create_task(nimbus.run()))
+        return nimbus
+
+    async def supervisor(self, name: str, slots: int) -> None:
+        own = self._daemons[name] = await self._stack.enter_async_context(contextlib.AsyncExitStack())
+        coordination = await own.enter_async_context(self.store.client())
+        record = SupervisorRecord("host", "address", slots)
+        await coordination.commit([Create(path_of(SUPERVISORS, name), pack(record), ephemeral=True)])
+
+    async def end(self, name: str) -> None:
+        """A daemon ends, and its session with it."""
+        await self._daemons.pop(name).aclose()
+
+    async def assignment(self, name: str) -> AssignmentRecord | None:
+        path = path_of(ASSIGNMENTS, name)
+        node = await self.client.get(path)
+        return None if node is None else unpack(AssignmentRecord, path, node.value)
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    store = MemoryStore(LoopClock())
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(store.client(session_s=3600))
+        await make_folders(client)
+        yield Cluster(store, client, stack)
+    await asyncio.sleep(0)  # cancelled tasks end
+
+
+async def test_a_topology_is_placed_and_ended() -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "a"))
+        # Its parent runs; the topology is killed, and keeps its place until the parent has ended.
+        async with made.store.client() as parent:
+            record = ParentRecord("address", "a", 1)
+            await parent.commit([Create(path_of(PARENTS, "words"), pack(record), ephemeral=True)])
+            await want(made.client, "words", "KILLED")
+            await asyncio.sleep(30)
+            assert await made.assignment("words") is not None
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("words") is None
+        assert await made.client.children(TOPOLOGIES) == []
+        await submit(made.client, "words", TWO)  # its name is free again
+
+
+async def test_it_waits_for_slots_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster() as made:
+        nimbus = await made.nimbus("n1")
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        assert nimbus.waiting.keys() == {"words"}
+        assert "no supervisor is there: start one" in nimbus.waiting["words"]
+        await made.supervisor("a", 1)
+        await asyncio.sleep(SOON_S)
+        assert "2 slots are needed, and 1 are free" in nimbus.waiting["words"]
+        await made.supervisor("b", 1)
+        await asyncio.sleep(SOON_S)
+        assert not nimbus.waiting
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "b"))
+    said = [record.message for record in caplog.records if "words waits: " in record.message]
+    assert len(said) == 2, "each reason once"
+
+
+async def test_processes_of_a_lost_supervisor_move_after_a_while() -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        await made.supervisor("b", 2)
+        await asyncio.sleep(SOON_S)
+        await made.end("a")
+        await asyncio.sleep(REASSIGN_S - 1)
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "a"))
+        await made.supervisor("a", 2)  # it was restarted
+        await asyncio.sleep(60)
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "a"))
+        await made.end("a")
+        await asyncio.sleep(REASSIGN_S + SOON_S)
+        assert await made.assignment("words") == AssignmentRecord(1, "b", ("b", "b"))
+
+
+async def test_a_rebalance() -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 4)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        await made.supervisor("b", 4)
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "a"))
+        await rebalance(made.client, "words", 4)
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("words") == AssignmentRecord(2, "a", ("a", "a", "b", "b"))
+
+
+# -- several nimbuses, and a store that is away ------------------------------------------------------------------------
+
+
+async def test_another_one_takes_over_and_a_new_leader_counts_anew() -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await asyncio.sleep(SOON_S)
+        await made.nimbus("n2")
+        await made.supervisor("a", 2)
+        await made.supervisor("b", 2)
+        await submit(made.client, "words", TopologyRecord("words:topology", labels=frozenset(), workers=2))
+        await asyncio.sleep(SOON_S)
+        assert await leader(made.client) == b"n1"
+        before = await made.assignment("words")
+        await made.end("a")
+        await asyncio.sleep(REASSIGN_S - 1)
+        await made.end("n1")
+        await asyncio.sleep(SOON_S)
+        assert await leader(made.client) == b"n2"
+        await asyncio.sleep(REASSIGN_S - 2)
+        assert await made.assignment("words") == before, "it has not seen it missing for that long"
+        await asyncio.sleep(2)
+        after = await made.assignment("words")
+        assert after == AssignmentRecord(1, "b", ("b", "b"))
+
+
+async def test_a_store_that_is_away_for_ten_minutes_moves_nothing() -> None:
+    async with cluster() as made:
+        store = made.store
+        await made.nimbus("n1")
+        await made.supervisor("a", 2)
+        await made.supervisor("b", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        before = await made.assignment("words")
+        await made.end("b")
+        await asyncio.sleep(REASSIGN_S / 2)
+        store.away = True
+        await asyncio.sleep(600)
+        # The sessions of all have ended meanwhile. A supervisor comes back within its time, and a nimbus, too.
+        store.away = False
+        await asyncio.sleep(SOON_S)
+        await made.nimbus("n2")
+        await asyncio.sleep(SOON_S)
+        assert await leader(made.client) == b"n2"
+        for name in ("a", "b"):
+            await made.supervisor(name, 2)
+        await asyncio.sleep(60)
+        assert await made.assignment("words") == before
+
+
+async def test_a_lost_session_ends_it() -> None:
+    store = MemoryStore(LoopClock())
+    backend: MemoryBackend = store.backend()
+    async with open_polled(backend, LoopClock(), "store", session_s=3) as coordination:
+        running = asyncio.create_task(Nimbus(coordination, LoopClock(), b"n1").run())
+        await asyncio.sleep(SOON_S)
+        backend.cut_off = True
+        await asyncio.sleep(10)
+        assert not running.done(), "it does not know yet whether another one leads"
+        store.expire()
+        backend.cut_off = False
+        with pytest.raises(SessionLostError):
+            await running
+
+
+async def test_what_a_former_leader_has_planned_is_not_written() -> None:
+    store = MemoryStore(LoopClock())
+    stopped: MemoryBackend = store.backend()
+    async with (
+        store.client(session_s=1000) as client,
+        open_polled(stopped, LoopClock(), "store", session_s=3) as coordination,
+    ):
+        await make_folders(client)
+        first = Nimbus(coordination, LoopClock(), b"n1")
+        running = asyncio.create_task(first.run())
+        await asyncio.sleep(SOON_S)
+        stopped.cut_off = True
+        await asyncio.sleep(10)
+        second = asyncio.create_task(Nimbus(client, LoopClock(), b"n2").run())
+        await asyncio.sleep(SOON_S)
+        assert await leader(client) == b"n2"
+        second.cancel()
+        await submit(client, "words", TopologyRecord("words:topology"))
+        await client.commit([Create(path_of(SUPERVISORS, "a"), pack(SupervisorRecord("h", "a", 1)), ephemeral=True)])
+        stopped.cut_off = False
+        with pytest.raises(SessionLostError):
+            await running
+        assert await client.children(ASSIGNMENTS) == []
+
+
+# -- records that cannot be read ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", [TOPOLOGIES, ASSIGNMENTS])
+async def test_what_cannot_be_read_is_left_as_it_is(folder: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 4)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        path = path_of(folder, "words")
+        await made.client.commit([Put(path, b'{"target": 7}'), Put(folder, b"")])
+        await submit(made.client, "other", TWO)
+        await asyncio.sleep(60)
+        node = await made.client.get(path)
+        assert node is not None
+        assert node.value == b'{"target": 7}'
+        assert await made.client.get(path_of(ASSIGNMENTS, "words")) is not None
+        assert await made.assignment("other") == AssignmentRecord(1, "a", ("a", "a")), "the others go on"
+    errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert errors[0].startswith(f"left as it is: {path} holds no ")
+
+
+async def test_a_supervisor_whose_record_cannot_be_read_is_not_missing() -> None:
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        await made.supervisor("b", 2)
+        await asyncio.sleep(SOON_S)
+        before = await made.assignment("words")
+        await made.client.commit([Put(path_of(SUPERVISORS, "a"), b"of a later version"), Put(SUPERVISORS, b"")])
+        await asyncio.sleep(60)
+        assert await made.assignment("words") == before
+
+
+# -- orders ------------------------------------------------------------------------------------------------------------
+
+
+async def test_orders_that_cannot_be_carried_out() -> None:
+    async with cluster() as made:
+        client = made.client
+        with pytest.raises(OrderError, match="no topology 'words': there is none at all"):
+            await want(client, "words", "INACTIVE")
+        await submit(client, "words", TWO)
+        with pytest.raises(OrderError, match="'words' is there already: kill it, or take another name"):
+            await submit(client, "words", TWO)
+        with pytest.raises(OrderError, match="no topology 'word': did you mean 'words'"):
+            await rebalance(client, "word")
+        with pytest.raises(OrderError, match="no topology 'zzz'; there are: words"):
+            await want(client, "zzz", "KILLED")
+        with pytest.raises(ValueError, match="1 worker or more, not 0"):
+            await rebalance(client, "words", 0)
+        with pytest.raises(ValueError, match="1 worker or more, not -1"):
+            await submit(client, "other", TopologyRecord("a:b", workers=-1))
+        await want(client, "words", "KILLED")
+        await want(client, "words", "KILLED")
+        with pytest.raises(OrderError, match="'words' is being killed"):
+            await want(client, "words", "ACTIVE")
+        with pytest.raises(OrderError, match="'words' is being killed: wait until it has ended"):
+            await submit(client, "words", TWO)
+
+
+async def test_a_store_without_a_nimbus() -> None:
+    store = MemoryStore(LoopClock())
+    async with store.client() as client:
+        with pytest.raises(OrderError, match=r"is no cluster yet: start its nimbus \(aiostorm nimbus\)"):
+            await submit(client, "words", TWO)
+
+
+async def test_changes_at_once_all_count() -> None:
+    async with cluster() as made:
+        await submit(made.client, "words", TWO)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(10):
+                group.create_task(rebalance(made.client, "words"))
+        path = path_of(TOPOLOGIES, "words")
+        node = await made.client.get(path)
+        assert node is not None
+        assert unpack(TopologyRecord, path, node.value).generation == 11
+        await made.client.commit([Delete(path)])
