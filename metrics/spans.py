@@ -26,7 +26,8 @@ MAX_TEXT_CHARS: Final = 200
 EMITTED, HANDLED, SETTLED, SPLIT = range(4)
 """The first item of a row, by which the others are known:
 
-    EMITTED, root, task, at, seconds since 1970, messages, earlier failures, root of the tree that failed (or 0)
+    EMITTED, root, task, at, seconds since 1970, messages, earlier failures, root of the tree that failed (or 0),
+             context ("traceparent", or "traceparent tracestate"; empty: none)
     HANDLED, root, edge, task, sending task, stream, arrived, begun, ended, rows
     SETTLED, root, task, at, messages, outcome ("acked" or "failed"), why
     SPLIT, root, root of the sub-tree

@@ -73,7 +73,8 @@ class Trace:
 
     `attempt` 2: one message that had failed once, in the tree `replay_of`. `complete_s`: seconds from emit to the last
     ack or failure; None: it is open. `problem`: why messages failed. `notes`: what is missing here. `omitted`: spans
-    beyond the first 500.
+    beyond the first 500. `context`: of the span in which it was emitted, as W3C's `traceparent`, and after a space
+    `tracestate`; empty: none, or `topology.trace.context` is off.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Trace:
     path: tuple[Step, ...]
     notes: tuple[str, ...]
     omitted: int = 0
+    context: str = ""
 
     @property
     def error_s(self) -> float:
@@ -154,7 +156,7 @@ class _Tree:
         self.at_s = _time(self.start, 3)
 
     def joined(self, component_of: Mapping[int, str], ended: list[tuple[float, str]]) -> Trace:
-        _, root, task, _, wall_s, messages, failures, before = self.start.row
+        _, root, task, _, wall_s, messages, failures, before, context = self.start.row
         spans = _arranged([self._span(each, component_of) for each in self.handled], _whole(task))
         done = sum(_whole(each.row[4]) for each in self.settled)
         failed = [each for each in self.settled if each.row[5] == "failed"]
@@ -176,6 +178,7 @@ class _Tree:
             path=() if complete_s is None else tuple(_path(spans, complete_s)),
             notes=tuple(self._notes(spans, complete_s, ended)),
             omitted=max(0, len(spans) - MAX_SPANS),
+            context=str(context),
         )
 
     def _span(self, placed: PlacedRow, component_of: Mapping[int, str]) -> _Open:

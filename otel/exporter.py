@@ -2,7 +2,8 @@
 
     a tree ─► PRODUCER "send <stream>" of the spout ─► CONSUMER "process <component>" of each span, below its parent
 
-1. A tree is exported once, when it is complete. Which trees: `topology.trace.one.in`, and those that `trace` asks for.
+1. A tree is exported once, when it is complete. Which trees: `topology.trace.one.in`, those that `trace` asks for, and
+   with `topology.trace.context` those that are emitted in a span that is sampled: this is then the parent.
 2. Metrics are read once a second, in the event loop; the SDK's thread gets what was read last.
 3. Counters have no `_total`, and units are `s` and `By`. A histogram is two counters, `.count` and `.sum`.
 """
@@ -47,6 +48,7 @@ class Exporter:
         self._trace, self._metrics = _api("trace"), _api("metrics")
         self._tracer = self._trace.get_tracer("aiostorm", tracer_provider=tracer_provider)
         self._meter = self._metrics.get_meter("aiostorm", meter_provider=meter_provider)
+        self._propagator = _api("trace.propagation.tracecontext").TraceContextTextMapPropagator()
         self._exported: dict[str, None] = {}
         self._read: dict[str, list[tuple[Mapping[str, str], float]]] = {}
         self._instruments: set[str] = set()
@@ -75,7 +77,7 @@ class Exporter:
         stream = next((span.stream for span in trace.spans if not span.parent), "default")
         top = self._tracer.start_span(
             f"send {stream}",
-            context=_api("context").Context(),  # not below what the program does now
+            context=self._emitted_in(trace),
             kind=kinds.PRODUCER,
             attributes={
                 **self._about(trace.component, trace.task, trace.worker, stream, "send"),
@@ -91,6 +93,12 @@ class Exporter:
         for span in trace.spans:  # a parent comes before its children
             made[span.edge] = self._send_span(span, start_s, made.get(span.parent, top))
         top.end(_ns(start_s + (trace.complete_s or 0.0)))
+
+    def _emitted_in(self, trace: Trace) -> Any:
+        """The context in which the spout has emitted it; an empty one is not below what the program does now."""
+        parent, _, state = trace.context.partition(" ")
+        context = _api("context").Context()
+        return self._propagator.extract({"traceparent": parent, "tracestate": state}, context) if parent else context
 
     def _send_span(self, span: Span, start_s: float, parent: Any) -> Any:
         made = self._tracer.start_span(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..metrics import BOUNDS, bucket_of
 from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
+from .emit.contexts import carried, shared, within
 from .emit.detached import Detached
 from .execute.base import Executor, RowFailedError, without_waiting
 from .execute.batch_executor import BatchExecutor
@@ -20,6 +21,7 @@ from .execute.batch_executor import BatchExecutor
 if TYPE_CHECKING:
     from .bolt_time import BoltTime
     from .detaching import Detacher
+    from .emit.contexts import Run
     from .failures import Failures
     from .in_flight import Taken
     from .snapshots.bolt_snapshots import BoltSnapshots
@@ -78,9 +80,8 @@ class Execution:
     async def slices(self, executor: Executor) -> None:
         """Execute what was taken until nothing is left, the time of a turn is over, or windows are due."""
         task, taken, config = self._task, self._taken, self._task.config
-        stopwatch, limit_s = task.env.clock.stopwatch, config.turn_max_ms / 1000
-        acks, counters, emitter = task.acks, task.counters, task.emitter
-        segments, snapshots = taken.segments, taken.snapshots
+        stopwatch, limit_s, snapshots = task.env.clock.stopwatch, config.turn_max_ms / 1000, taken.snapshots
+        acks, counters, emitter, segments = task.acks, task.counters, task.emitter, taken.segments
         may_have_marks = snapshots is not None or self._time.driver is not None
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
@@ -109,7 +110,8 @@ class Execution:
                 snapshots.before_rows(segment, start, stop)
             try:
                 in_loop = task.user.thread is None or executor.in_loop
-                ran = (executor.run if in_loop else self._run_in_thread)(segment, start, stop)
+                run = within(segment.traced, executor.run) if segment.traced else executor.run
+                ran = run(segment, start, stop) if in_loop else self._run_in_thread(run, segment, start, stop)
                 failed = ran if isinstance(ran, int) else await ran
             except RowFailedError as error:
                 self._failures.rich_failed(segment, start, stop, error)
@@ -158,11 +160,15 @@ class Execution:
         for segment in segments:
             if segment.traced:
                 task.acks.tracer.begun(segment, begun_s)
+        context = shared(segments) if segments[0].traced else False
         try:
             if task.user.thread is not None:
-                failed = await task.user.in_thread(lambda: without_waiting(executor.run_batch(segments)))
+                failed = await task.user.in_thread(
+                    lambda: without_waiting(carried(context, executor.run_batch(segments)))
+                )
             else:
-                failed = await executor.run_batch(segments)
+                work = executor.run_batch(segments)
+                failed = await (carried(context, work) if context else work)
         except RowFailedError as error:
             task.counters.executed += rows
             task.report("execute_batch", error.__cause__ or error, TupleBatch(segments))
@@ -219,11 +225,9 @@ class Execution:
                 snapshots.before_rows(segment, 0, len(segment.items))
         return segments
 
-    async def _run_in_thread(self, segment: Segment, start: int, stop: int) -> int:
-        executor = self.executor
-
+    async def _run_in_thread(self, run: Run, segment: Segment, start: int, stop: int) -> int:
         def work() -> int:
-            ran = executor.run(segment, start, stop)
+            ran = run(segment, start, stop)
             return ran if isinstance(ran, int) else without_waiting(ran)  # type: ignore[arg-type] # a coroutine
 
         return int(await self._task.user.in_thread(work))

@@ -27,6 +27,7 @@ from ..backpressure import Pace, SpoutReading
 from ..topology import AckValueSpout, ComponentSpec, Config, FailValueSpout, FunctionSpout, Spout, TaskSpec
 from .bolt_time import restore_sent, save_sent
 from .calls import Calls, SpoutState, ThreadedTurns, Turns
+from .emit.contexts import CurrentContext
 from .emit.spout_collector import Inits, SpoutTaskCollector, Trees
 from .emit.threaded_collector import ThreadedSpoutCollector
 from .emit.watermarks import EndOfStream
@@ -166,6 +167,7 @@ class SpoutTask(TaskActor):
             loop.new_tuples,
             keep_values=max_retries is not None or isinstance(component, AckValueSpout | FailValueSpout),
             tree_max=self.config.acker_tree_max_messages,
+            context=CurrentContext() if self.config.trace_context else None,
         )
         given: SpoutTaskCollector | ThreadedSpoutCollector = collector
         if self.user.thread is not None:

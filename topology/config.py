@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..runtime import LIVENESS, LIVENESS_ORDER, Given, Order, order_problems
@@ -42,6 +43,12 @@ def _listed(value: object) -> object:
     if isinstance(value, str):
         return [item for part in value.split(",") if (item := part.strip())]
     return [no_flag(value)] if isinstance(value, int | float) else value
+
+
+def _with_opentelemetry(wanted: bool) -> bool:
+    if wanted and (find_spec("opentelemetry") is None or find_spec("opentelemetry.trace") is None):
+        raise ValueError('OpenTelemetry is not installed: pip install "aiostorm[otel]"')
+    return wanted
 
 
 Count = Annotated[int, BeforeValidator(no_flag)]
@@ -154,6 +161,11 @@ class Config(LivenessConfig, SnapshotConfig):
         "topology.trace.one.in",
         ge=0,
         le=4_194_304,
+    )
+    trace_context: Annotated[bool, AfterValidator(_with_opentelemetry)] = _setting(
+        False,
+        "Whether the span of OpenTelemetry in which a spout emits is the parent of the tuple tree's spans.",
+        "topology.trace.context",
     )
     restart_max: Count = _setting(
         5,

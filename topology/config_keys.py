@@ -124,6 +124,7 @@ PER_COMPONENT = frozenset(
         "spout_wait_ms",
         "stall_report_s",
         "tick_tuple_freq_s",
+        "trace_context",
         "turn_max_ms",
         "turn_max_tuples",
         "watermark_idle_timeout_ms",

@@ -10,22 +10,26 @@
 3. Values are kept only where they are needed: for replay by the framework, and for spouts that want their values back.
 4. Without ackers a tree has no root: nothing is tracked, and its messages are acked at once (when the call that emitted
    them returns), as is a message without a consumer.
+5. With `topology.trace.context`, messages that are emitted in different spans share no tree (contexts.py). Every emit
+   takes the slow path then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from ...acker import Emission, Forget, IdSource, Init, Pending, Retries, Tree, shared_root, single_root
 from ...topology import DEFAULT_STREAM, ColumnRows, Row, is_batch
 from .collectors import TaskCollector
 from .emitter import EmitBuffer, Emitter
 from .lineage import UNTRACKED
+from .open_tree import KeptValues, OpenTree
 
 if TYPE_CHECKING:
     from ...actors import Inbox
-    from ...topology import Anchor, Item, MessageId, RecordBatch, Value
+    from ...topology import Item, MessageId, RecordBatch, Value
+    from .contexts import CurrentContext
     from .out_streams import OutStream
     from .outbox import Outbox
 
@@ -47,6 +51,7 @@ class SpoutTaskCollector(TaskCollector):
         *,
         keep_values: bool,
         tree_max: int,
+        context: CurrentContext | None = None,
     ) -> None:
         super().__init__(emitter, outbox, report)
         self.emitted = 0
@@ -56,15 +61,20 @@ class SpoutTaskCollector(TaskCollector):
         self._suspects = retries.suspects
         self._wake = wake
         default = emitter.streams.get(DEFAULT_STREAM)
-        plain = default is not None and default.consumed and not default.direct
+        plain = default is not None and default.consumed and not default.direct and context is None
         self.takes_chunks = plain
         """Can `emit_chunk` be used?"""
         # The fast path of `emit`: -1 sends every emit through the slow path, which checks everything.
         self._default = default if plain else None
         self._arity = default.arity if default is not None and plain else -1
         self._bare = self._arity == 1
-        self._tree = OpenTree(self._default, tree_max, keeps=keep_values)
+        self._tree = OpenTree(self._default, tree_max, context, keeps=keep_values)
         self._loose: list[Item] | None = None  # items without a message id that wait for the turn's end
+
+    @property
+    def context(self) -> CurrentContext | None:
+        """What the present span is, if that counts."""
+        return self._tree.current
 
     @property
     def open_messages(self) -> int:
@@ -144,7 +154,8 @@ class SpoutTaskCollector(TaskCollector):
         failures = self._retries.failures_of(message_id) if self._suspects and message_id is not None else 0
         if message_id is not None and (failures or out.consumed):
             self._emitter.counters.replayed += bool(failures)
-            self._track_columns(out, task, rows, message_id, failures)
+            context = "" if self._tree.current is None else self._tree.current.text()
+            self._track_columns(out, task, rows, message_id, failures, context)
             return
         self._seal_tree(0)  # keep the order of the emits
         self._emitter.put_columns(UNTRACKED, out, task, rows, None)
@@ -175,6 +186,7 @@ class SpoutTaskCollector(TaskCollector):
             self._track_columns(out, emission.direct, rows, message_id, failures)
             return
         self._seal_tree(0)
+        self._tree.context = ""  # it keeps that of the first time
         self._track(out, emission.direct, emission.values, message_id, emission)
         self._seal_tree(failures)
 
@@ -204,6 +216,8 @@ class SpoutTaskCollector(TaskCollector):
             return
         emission = Emission(row, stream, task) if self._tree.keeps else None
         failures = self._retries.failures_of(message_id) if self._suspects else 0
+        if self._tree.current is not None:
+            self._enter(self._tree.current.text())
         if failures:
             self._emitter.counters.replayed += 1
             self._seal_tree(0)
@@ -216,6 +230,12 @@ class SpoutTaskCollector(TaskCollector):
             self._track(out, task, row, message_id, emission)
             if len(self._tree.ids) >= self._tree.size_max:
                 self._seal_tree(0)
+
+    def _enter(self, context: str) -> None:
+        """The next message is emitted in this context."""
+        if context != self._tree.context:
+            self._seal_tree(0)
+            self._tree.context = context
 
     def _open_loose(self) -> list[Item]:
         """Where items of the default stream without a message id are appended."""
@@ -233,18 +253,24 @@ class SpoutTaskCollector(TaskCollector):
             tree.items, self._loose = [], None  # later untracked rows are sent after this tree
         emit_buffer = tree.emit_buffer
         if emit_buffer is None:
-            emit_buffer = tree.begin_mix(self.trees.new_root())
+            emit_buffer = tree.begin_mix(EmitBuffer(self.trees.new_root()))
         tree.add(emit_buffer, out, task, row, message_id, emission)
 
     def _track_columns(
-        self, out: OutStream, task: int | None, rows: ColumnRows, message_id: MessageId, failures: int
+        self,
+        out: OutStream,
+        task: int | None,
+        rows: ColumnRows,
+        message_id: MessageId,
+        failures: int,
+        context: str = "",
     ) -> None:
         """A batch of columns, in a tree of its own."""
         self._seal_tree(0)
         emissions = [Emission(rows.batch, out.origin.stream, task)] if self._tree.keeps else None
         emit_buffer = EmitBuffer.of_columns(self.trees.new_root(), out, task, rows, 0)
         self._loose = None
-        self.trees.send(emit_buffer, [message_id], emissions, failures)
+        self.trees.send(emit_buffer, [message_id], emissions, failures, context)
 
     def _seal_tree(self, failures: int) -> None:
         tree = self._tree
@@ -259,75 +285,13 @@ class SpoutTaskCollector(TaskCollector):
         tree.emit_buffer = None
         emissions, tree.emissions = tree.emissions, []
         self._loose = None
-        self.trees.send(emit_buffer, ids, emissions or None, failures)
+        self.trees.send(emit_buffer, ids, emissions or None, failures, tree.context)
 
     def _send_tree(self, items: list[Item], ids: Sequence[MessageId]) -> None:
         """A tree of new messages that all go to the default stream."""
         emit_buffer = EmitBuffer(self.trees.new_root(), self._default, items, range(len(ids)))
         self._loose = None
         self.trees.send(emit_buffer, ids, KeptValues(items, self._bare) if self._tree.keeps else None, 0)
-
-
-class OpenTree:
-    """The tree to which the next message is added. `ids`: of its messages; `items`: those of the default stream.
-
-    `emit_buffer`: of a mixed tree; then `anchors` and `emissions` are those of all its messages. `size_max`: messages.
-    """
-
-    __slots__ = ("_default", "anchors", "emissions", "emit_buffer", "ids", "items", "keeps", "size_max")
-
-    def __init__(self, default: OutStream | None, size_max: int, *, keeps: bool) -> None:
-        self._default = default
-        self.keeps = keeps
-        self.size_max = size_max
-        self.ids: list[MessageId] = []
-        self.items: list[Item] = []
-        self.anchors: list[Anchor] = []
-        self.emissions: list[Emission] = []
-        self.emit_buffer: EmitBuffer | None = None
-
-    def begin_mix(self, root: int) -> EmitBuffer:
-        """The tree gets an emit buffer, with anchors and emissions of its own."""
-        emit_buffer = self.emit_buffer = EmitBuffer(root)
-        default = self._default
-        if default is not None:
-            items = self.items
-            self.items, self.anchors = emit_buffer.buffer(default)
-            self.items += items
-            self.anchors += range(len(items))
-            if self.keeps:
-                self.emissions += KeptValues(items, default.bare)
-        return emit_buffer
-
-    def mix(self, values: Row) -> None:
-        """The next item of the default stream is in a mixed tree."""
-        self.anchors.append(len(self.ids))
-        if self.keeps:
-            self.emissions.append(Emission(values, DEFAULT_STREAM))
-
-    def mix_chunk(self, items: list[Item], *, bare: bool) -> None:
-        """The next items of the default stream are in a mixed tree."""
-        begin = len(self.ids)
-        self.anchors += range(begin, begin + len(items))
-        if self.keeps:
-            self.emissions += KeptValues(items, bare)
-
-    def add(
-        self,
-        emit_buffer: EmitBuffer,
-        out: OutStream,
-        task: int | None,
-        row: Row,
-        id_: MessageId,
-        emission: Emission | None,
-    ) -> None:
-        """A message of a mixed tree that is not a plain emit: on another stream, to one task, or again."""
-        items, anchors = emit_buffer.buffer(out, task)
-        items.append(out.item(row))
-        anchors.append(len(self.ids))
-        self.ids.append(id_)
-        if emission is not None:
-            self.emissions.append(emission)
 
 
 class Trees:
@@ -355,9 +319,14 @@ class Trees:
         self.settled_at_once.append(Tree([message_id], emissions, 0, self._monotonic()))
 
     def send(
-        self, emit_buffer: EmitBuffer, ids: Sequence[MessageId], emissions: Sequence[Emission] | None, failures: int
+        self,
+        emit_buffer: EmitBuffer,
+        ids: Sequence[MessageId],
+        emissions: Sequence[Emission] | None,
+        failures: int,
+        context: str = "",
     ) -> None:
-        """Send a tree, after all that was emitted before."""
+        """Send a tree, after all that was emitted before. `context`: in which it was emitted (contexts.py)."""
         emitter, tracer = self._emitter, self._emitter.acks.tracer
         emitter.counters.trees += 1
         emitter.seal()
@@ -366,13 +335,13 @@ class Trees:
             emitter.seal_buffer(emit_buffer)
             self.settled_at_once.append(Tree(ids, emissions, failures, self._monotonic()))
             return
-        if failures or tracer.wanted:
-            root = tracer.chosen(root, ids, failures)
+        if failures or context or tracer.wanted:
+            root = tracer.chosen(root, ids, failures, context)
         root = emit_buffer.root = single_root(root) if len(ids) == 1 else shared_root(root)
         self._pending.add(root, ids, emissions, failures, self._monotonic())
         traced = root & tracer.mask == tracer.mask
         if traced:
-            tracer.emitted(root, ids, failures)
+            tracer.emitted(root, ids, failures, context)
         emitter.seal_buffer(emit_buffer)
         if traced:
             tracer.sent()
@@ -418,26 +387,3 @@ class Inits:
                 mine = [item for item in inits if item[0] % len(ackers) == i]
                 if mine:
                     mailbox.post(Init(self._task_id, mine))
-
-
-class KeptValues(Sequence[Emission]):
-    """The emissions of a tree whose messages all went to the default stream: made from its items on access."""
-
-    __slots__ = ("_bare", "_items")
-
-    def __init__(self, items: Sequence[Item], bare: bool) -> None:
-        self._items = items
-        self._bare = bare
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, at: int) -> Emission: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Emission]: ...
-    def __getitem__(self, at: int | slice) -> Emission | list[Emission]:
-        if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
-        item = self._items[at]
-        return Emission((item,) if self._bare else item, DEFAULT_STREAM)

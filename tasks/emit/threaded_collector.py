@@ -4,6 +4,7 @@
 
 1. The thread touches nothing of the loop: an emit is checked and put into a deque.
 2. The loop takes items while the thread still emits: both ends of a deque are safe for that.
+3. The context of an emit is that of the thread: it goes with what was emitted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...topology import DEFAULT_STREAM, WATERMARK_STREAM, Row, is_batch
 from ...windows import to_ms
+from .contexts import CurrentContext
 
 if TYPE_CHECKING:
     from ...topology import MessageId, RecordBatch, Returned, Timestamp, Value
@@ -40,7 +42,8 @@ class ThreadedSpoutCollector:
         self._emitter = emitter
         self._loop = loop
         self._arrived = arrived
-        self._emits: deque[tuple[Row, MessageId, str, int | None]] = deque()
+        self._emits: deque[tuple[Row, MessageId, str, int | None, str]] = deque()
+        self._context = None if collector.context is None else CurrentContext()
         self._emitted = 0
         self._finished = False
 
@@ -80,7 +83,7 @@ class ThreadedSpoutCollector:
         """Declare that no tuple before `timestamp` follows."""
         self._emitter.watermarks.check()
         self._collector.check_open()
-        self._emits.append(((to_ms(timestamp),), None, WATERMARK_STREAM, None))
+        self._emits.append(((to_ms(timestamp),), None, WATERMARK_STREAM, None, ""))
         if len(self._emits) == 1:
             self._loop.call_soon_threadsafe(self._arrived)
 
@@ -102,7 +105,8 @@ class ThreadedSpoutCollector:
     def _put(self, row: Row, message_id: MessageId, stream: str, task: int | None) -> None:
         self._collector.check_open()
         self._emitted += 1
-        self._emits.append((row, message_id, stream, task))
+        context = "" if self._context is None else self._context.text()
+        self._emits.append((row, message_id, stream, task, context))
         if len(self._emits) == 1:
             self._loop.call_soon_threadsafe(self._arrived)
 
@@ -114,7 +118,9 @@ class ThreadedSpoutCollector:
         emits = self._emits
         taken = bool(emits)
         while emits:
-            row, message_id, stream, task = emits.popleft()
+            row, message_id, stream, task, context = emits.popleft()
+            if self._collector.context is not None:
+                self._collector.context.given = context
             if stream == WATERMARK_STREAM:
                 self._collector.emit_watermark(row[0])
             elif is_batch(row):

@@ -7,6 +7,7 @@
    that it makes, whether it has a sampled tree in hand: nothing else.
 2. What a task makes while it has a sampled tree in hand, or in the same turn, and what is anchored to it, is sampled.
 3. A message of a sampled tree that fails is sampled again when it is emitted again.
+4. The context in which a sampled tree was emitted goes with its segments (contexts.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...acker import IdSource
 from ...metrics import EMITTED, HANDLED, MAX_TEXT_CHARS, SETTLED, SPLIT, SpanRing
+from .contexts import is_sampled
 
 if TYPE_CHECKING:
     from ...topology import MessageId, Segment
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 MAX_STREAM_CHARS: Final = 64
 
 MAX_FAILED: Final = 1000
-"""So many failed messages are sampled again."""
+"""So many failed messages are sampled again; of so many trees the context is kept for that."""
 
 
 class TaskTracer:
@@ -34,7 +36,20 @@ class TaskTracer:
     `wanted`: so many of the next trees are sampled, whatever their bits. `stopwatch`: for all times.
     """
 
-    __slots__ = ("_failed", "_now_s", "_open", "_ring", "_task_id", "finished", "mask", "roots", "stopwatch", "wanted")
+    __slots__ = (
+        "_contexts",
+        "_emitted_in",
+        "_failed",
+        "_now_s",
+        "_open",
+        "_ring",
+        "_task_id",
+        "finished",
+        "mask",
+        "roots",
+        "stopwatch",
+        "wanted",
+    )
 
     def __init__(
         self, ring: SpanRing, mask: int, task_id: int, stopwatch: Callable[[], float], now_s: Callable[[], float]
@@ -44,7 +59,9 @@ class TaskTracer:
         self._task_id = task_id
         self._now_s = now_s
         self._open: dict[Segment, tuple[list[tuple[int, int]], float]] = {}
-        self._failed: dict[MessageId, int] = {}
+        self._contexts: dict[int, str] = {}  # of some of `roots`
+        self._emitted_in: dict[int, str] = {}
+        self._failed: dict[MessageId, tuple[int, str]] = {}
         self.stopwatch = stopwatch
         self.roots: dict[int, int] = {}
         self.finished = False
@@ -54,11 +71,12 @@ class TaskTracer:
 
     def mark(self, segment: Segment) -> None:
         """A segment was made while a sampled tree is in hand: is it of that tree?"""
-        roots = self.roots
+        roots, contexts = self.roots, self._contexts
         if segment.lineage is None:
-            segment.traced = segment.root in roots
+            segment.traced = segment.root in roots and contexts.get(segment.root, True)
         else:
-            segment.traced = any(root in roots for root in segment.lineage.edges)
+            found = {contexts.get(root, True) for root in segment.lineage.edges if root in roots}
+            segment.traced = found.pop() if len(found) == 1 else bool(found)
 
     def begun(self, segment: Segment, at_s: float) -> None:
         """The first rows of a sampled segment are executed; or more of them, which changes nothing."""
@@ -69,6 +87,8 @@ class TaskTracer:
         self._open[segment] = sampled, at_s
         for root, _ in sampled:
             self.roots[root] = self.roots.get(root, 0) + 1
+            if type(segment.traced) is str:
+                self._contexts[root] = segment.traced
 
     def done(self, segment: Segment) -> None:
         """All rows of a sampled segment are acked or failed. One that was never begun is not shown: it was lost."""
@@ -96,6 +116,7 @@ class TaskTracer:
         """What was made of the trees in hand is sent: forget those that are done."""
         self.finished = False
         self.roots = {root: count for root, count in self.roots.items() if count > 0}
+        self._contexts = {root: context for root, context in self._contexts.items() if root in self.roots}
 
     def marked_ids(self, ids: IdSource) -> IdSource:
         """Ids for the sub-trees of a sampled segment: they are sampled, too."""
@@ -110,6 +131,8 @@ class TaskTracer:
                 if in_hand:  # until the turn in which the segment is done
                     self._open[segment][0].append((sub, 0))  # an edge is never 0
                     self.roots[sub] = self.roots.get(sub, 0) + 1
+                    if root in self._contexts:
+                        self._contexts[sub] = self._contexts[root]
 
     # -- spouts --------------------------------------------------------------------------------------------------------
 
@@ -117,31 +140,42 @@ class TaskTracer:
         """Is this root sampled? Its bits say so."""
         return root & self.mask == self.mask
 
-    def chosen(self, root: int, ids: Sequence[MessageId], failures: int) -> int:
-        """The root of a tree that is emitted: with the bits of a sampled one, if one is wanted or has failed."""
-        if failures and ids[0] in self._failed:
+    def chosen(self, root: int, ids: Sequence[MessageId], failures: int, context: str = "") -> int:
+        """The root of a tree that is emitted: with the bits of a sampled one, if one is wanted or has failed.
+
+        `context`: in which it is emitted; if that is sampled, the tree is, too.
+        """
+        if (failures and ids[0] in self._failed) or is_sampled(context):
             return root | self.mask
         if self.wanted:
             self.wanted -= 1
             return root | self.mask
         return root
 
-    def emitted(self, root: int, ids: Sequence[MessageId], failures: int) -> None:
-        """A sampled tree is about to be sent; `sent` afterwards."""
-        before = self._failed.pop(ids[0], 0) if failures else 0
-        self._ring.add((EMITTED, root, self._task_id, self.stopwatch(), self._now_s(), len(ids), failures, before))
+    def emitted(self, root: int, ids: Sequence[MessageId], failures: int, context: str = "") -> None:
+        """A sampled tree is about to be sent; `sent` afterwards. Emitted again, it keeps its first context."""
+        before, first = self._failed.pop(ids[0], (0, "")) if failures else (0, "")
+        context = context or first
+        now_s = self.stopwatch(), self._now_s()
+        self._ring.add((EMITTED, root, self._task_id, *now_s, len(ids), failures, before, context))
         self.roots[root] = 0
+        if context:
+            if len(self._emitted_in) >= MAX_FAILED:
+                del self._emitted_in[next(iter(self._emitted_in))]
+            self._contexts[root] = self._emitted_in[root] = context
 
     def settled(self, root: int, messages: int, outcome: str, why: str = "") -> None:
         """Messages of a sampled tree were acked or failed."""
         self._ring.add((SETTLED, root, self._task_id, self.stopwatch(), messages, outcome, why[:MAX_TEXT_CHARS]))
+        if outcome == "acked":  # all that had not failed
+            self._emitted_in.pop(root, None)
 
     def failed(self, root: int, message_id: MessageId, why: str) -> None:
         """A message of a sampled tree has failed: it may be emitted again."""
         self.settled(root, 1, "failed", why)
         if len(self._failed) >= MAX_FAILED:
             del self._failed[next(iter(self._failed))]
-        self._failed[message_id] = root
+        self._failed[message_id] = root, self._emitted_in.get(root, "")
 
 
 class _MarkedIds(IdSource):

@@ -13,8 +13,10 @@ from aiostorm.metrics import EMITTED, HANDLED, SETTLED, SPLIT, PlacedRow, Span, 
 NAMES = {1: "spout", 2: "split", 3: "count", 4: "store"}
 
 
-def emitted(root: int, at_s: float, messages: int = 1, failures: int = 0, before: int = 0) -> PlacedRow:
-    return PlacedRow("local", 0.0, 0.0, (EMITTED, root, 1, at_s, 1e9 + at_s, messages, failures, before))
+def emitted(
+    root: int, at_s: float, messages: int = 1, failures: int = 0, before: int = 0, context: str = ""
+) -> PlacedRow:
+    return PlacedRow("local", 0.0, 0.0, (EMITTED, root, 1, at_s, 1e9 + at_s, messages, failures, before, context))
 
 
 def handled(root: int, edge: int, way: tuple[int, int], times: tuple[float, float, float], **of: Any) -> PlacedRow:
@@ -110,7 +112,7 @@ def test_the_last_two_hundred_trees_are_shown_the_last_one_first() -> None:
 
 
 def test_the_start_of_a_tree_is_on_the_clock_here() -> None:
-    start = PlacedRow("w", -95.0, 0.0, (EMITTED, 9, 1, 5.0, 1234.5, 3, 0, 0))
+    start = PlacedRow("w", -95.0, 0.0, (EMITTED, 9, 1, 5.0, 1234.5, 3, 0, 0, ""))
     trace = joined(
         start, handled(9, 2, (1, 2), (101.0, 102.0, 104.0), error_s=0.5, worker="local"), settled(9, 105.0, 3)
     )
@@ -160,7 +162,7 @@ def test_processes_that_have_ended_while_the_tree_was_open() -> None:
 
 def test_tasks_of_no_known_component() -> None:
     trace = joined(
-        PlacedRow("local", 0.0, 0.0, (EMITTED, 9, 50, 0.0, 0.0, 1, 0, 0)), handled(9, 2, (51, 52), (1, 2, 3))
+        PlacedRow("local", 0.0, 0.0, (EMITTED, 9, 50, 0.0, 0.0, 1, 0, 0, "")), handled(9, 2, (51, 52), (1, 2, 3))
     )
     assert (trace.component, trace.spans[0].component, trace.spans[0].source) == ("?", "?", "?")
     assert trace.notes == ("spans are missing here, of ?",)

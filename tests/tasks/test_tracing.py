@@ -111,7 +111,7 @@ def test_the_next_trees_are_sampled_if_they_are_wanted() -> None:
     assert [found.chosen(root, ["a"], 0) for root in (1, 2, 3)] == [1 | MASK, 2 | MASK, 3]
     assert found.wanted == 0
     found.emitted(1 | MASK, ["a", "b"], 0)
-    assert ring.rows() == [(EMITTED, 1 | MASK, 5, 1.0, 1000.0, 2, 0, 0)]
+    assert ring.rows() == [(EMITTED, 1 | MASK, 5, 1.0, 1000.0, 2, 0, 0, "")]
     found.sent()
     assert found.roots == {}
 
@@ -125,7 +125,7 @@ def test_a_message_that_failed_is_sampled_again_and_names_the_tree_before() -> N
     assert found.chosen(1, ["a"], 1) == 1 | MASK
     found.emitted(1 | MASK, ["a"], 1)
     found.emitted(2 | MASK, ["a"], 2)
-    assert [row[6:] for row in ring.rows()[1:]] == [(1, SAMPLED), (2, 0)]
+    assert [row[6:] for row in ring.rows()[1:]] == [(1, SAMPLED, ""), (2, 0, "")]
     assert found.chosen(3, ["a"], 3) == 3
     found.settled(2 | MASK, 4, "acked")
     assert ring.rows()[-1] == (SETTLED, 2 | MASK, 5, 4.0, 4, "acked", "")
@@ -137,3 +137,50 @@ def test_so_many_failed_messages_are_known_the_last_ones() -> None:
         found.failed(SAMPLED, message, "")
     replayed = [found.chosen(1, [message], 1) == 1 | MASK for message in (0, 1, MAX_FAILED)]
     assert replayed == [False, True, True]
+
+
+CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_a_tree_of_a_sampled_context_is_sampled_and_keeps_it_until_it_is_acked() -> None:
+    found, ring = tracer()
+    assert found.chosen(1, ["a"], 0, CONTEXT) == 1 | MASK
+    assert found.chosen(1, ["a"], 0, CONTEXT[:-1] + "0") == 1
+    found.emitted(1 | MASK, ["a"], 0, CONTEXT)
+    made = segment(1 | MASK)
+    found.mark(made)
+    assert (made.traced, ring.rows()[-1][-1]) == (CONTEXT, CONTEXT)
+    found.sent()
+    found.failed(1 | MASK, "a", "refused")
+    found.emitted(2 | MASK, ["a"], 1)
+    assert ring.rows()[-1][-2:] == (1 | MASK, CONTEXT)
+    found.settled(2 | MASK, 1, "acked")
+    found.failed(2 | MASK, "a", "late")
+    found.emitted(3 | MASK, ["a"], 2)
+    assert ring.rows()[-1][-1] == ""
+
+
+def test_of_so_many_trees_the_context_is_kept() -> None:
+    found, ring = tracer()
+    roots = [number | MASK for number in range(MAX_FAILED + 1)]
+    for root in roots:
+        found.emitted(root, ["a"], 0, CONTEXT)
+        found.sent()
+    for root, kept in ((roots[0], ""), (roots[1], CONTEXT)):
+        found.failed(root, "a", "")
+        found.emitted(root, ["a"], 1)
+        assert ring.rows()[-1][-1] == kept
+
+
+def test_rows_of_several_trees_have_the_context_that_all_of_them_have() -> None:
+    found, _ = tracer()
+    other = CONTEXT.replace("3331", "3332")
+    for number, context in enumerate((CONTEXT, CONTEXT, other, "")):
+        found.emitted(number | MASK, ["a"], 0, context)
+
+    def marked(*numbers: int) -> bool | str:
+        made = Segment(ORIGIN, [1], lineage=Lineage({number | MASK: 7 for number in numbers}, [()]))
+        found.mark(made)
+        return made.traced
+
+    assert (marked(0, 1), marked(0, 2), marked(0, 3), marked(9)) == (CONTEXT, True, True, False)

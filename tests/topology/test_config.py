@@ -37,6 +37,7 @@ STORM_KEYS = {
     "debug": ["topology.debug"],
     "stall_report_s": ["topology.stall.report.secs"],
     "trace_one_in": ["topology.trace.one.in"],
+    "trace_context": ["topology.trace.context"],
     "restart_max": ["topology.restart.max"],
     "restart_period_s": ["topology.restart.period.secs"],
     "restart_backoff_s": ["topology.restart.backoff.secs"],
@@ -75,7 +76,12 @@ STORM_KEYS = {
     "sink_held_max_bytes": ["topology.sink.held.max.bytes"],
     "state_on_error": ["topology.state.on.error"],
 }
-OTHER: dict[str, Any] = {"enable_message_timeouts": False, "debug": True, "auto_task_hooks": ("a.b:C",)}
+OTHER: dict[str, Any] = {
+    "trace_context": True,
+    "enable_message_timeouts": False,
+    "debug": True,
+    "auto_task_hooks": ("a.b:C",),
+}
 OTHER["testing_always_try_serialize"] = True
 OTHER |= {"restart_backoff_s": (0.0, 3.0), "mailbox_high_mark": 0.7, "mailbox_low_mark": 0.1}
 OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpressure_low_mark": 0.1}

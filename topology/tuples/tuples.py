@@ -79,7 +79,7 @@ class Segment:
     `open` counts the rows that the receiver has neither acked nor failed; `done[i]` is 1 after row i was. `ingested_ms`
     is the time (wall clock) at which its rows entered the topology, if a component needs it (time_flow.py). `sent_s`:
     when it was sent to its task here, or received from another worker (of the stopwatch; 0.0: unknown). `traced`: is
-    its tree sampled (metrics/spans)?"""
+    its tree sampled (metrics/spans)? A text: it is, and was emitted in this context (tasks/emit/contexts)."""
 
     __slots__ = (
         "done",
@@ -114,7 +114,7 @@ class Segment:
         self.done: bytearray | None = None
         self.ingested_ms: int | None = None
         self.sent_s = 0.0
-        self.traced = False
+        self.traced: bool | str = False
 
     @property
     def tracked(self) -> bool:

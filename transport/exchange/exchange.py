@@ -198,6 +198,8 @@ class Exchange:
         now_s = stopwatch()
         for segment in segments:
             segment.sent_s = now_s
+            if segment.traced:  # it came with its context
+                continue
             if segment.lineage is not None:
                 segment.traced = any(root & sampled == sampled for root in segment.lineage.edges)
             elif segment.root & sampled == sampled and segment.root:

@@ -2,8 +2,9 @@
 
     body      msgpack array of segments
     segment   array: source task, stream, root, edge, anchors (anchors.py), rows, columns. Before the columns there may
-              be the time at which the rows entered the topology (ms since 1970), and, if a function of the consumer
-              gives event times: bytes, an array of a time for each row, or the error that it raised, as text
+              be the time at which the rows entered the topology (ms since 1970), the context of a sampled tree (text),
+              and, if a function of the consumer gives event times: bytes, an array of a time for each row, or the error
+              that it raised, as text
     columns   array of one column per field; or an extension: a RecordBatch (codec/batches.py), a column per field
     column    bytes: msgpack array of plain values; or array of one bytes: msgpack array of any values
 
@@ -55,7 +56,10 @@ MAX_PIECE_ROWS: Final = 8192
 
 MAX_STREAM_BYTES: Final = 1024
 
-MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - 64
+MAX_CONTEXT_CHARS: Final = 600
+"""Of the context in which a sampled tree was emitted; it is ASCII."""
+
+MAX_ROW_BYTES: Final = MAX_PAYLOAD_BYTES - PAYLOAD_HEADER_BYTES - MAX_STREAM_BYTES - MAX_CONTEXT_CHARS - 64
 """The largest row with its anchors, alone in its segment and payload."""
 
 WHOLE_BYTES: Final = MAX_ROW_BYTES * 7 // 8
@@ -174,6 +178,8 @@ def pack_segment(segment: Segment) -> bytes:
     )
     if segment.ingested_ms is not None:
         head = (*head, segment.ingested_ms)
+    if type(segment.traced) is str:
+        head = (*head, segment.traced)
     if items.times:
         head = (*head, items.times)
     return pack_plain((*head, 0))[:-1] + items.columns  # the last element, a byte long, is replaced
@@ -333,14 +339,17 @@ class _Budget:
 
 
 def _segment(parts: Received, origin_of: Callable[[int, str], Origin], budget: _Budget) -> Segment:
-    if type(parts) is not tuple or not 7 <= len(parts) <= 9:
-        raise UnreadableError("a segment has seven parts, eight or nine")
+    if type(parts) is not tuple or not 7 <= len(parts) <= 10:
+        raise UnreadableError("a segment has seven to ten parts")
     task, stream, root, edge, anchors, count = parts[:6]
     columns, more = parts[-1], list(parts[6:-1])
     times = more.pop() if more and type(more[-1]) is bytes else None
+    context = more.pop() if more and type(more[-1]) is str else ""
     ingested_ms = more.pop() if more else None
     if more or (ingested_ms is not None and type(ingested_ms) is not int):
         raise UnreadableError("a segment whose entry time is not a number")
+    if len(context) > MAX_CONTEXT_CHARS:
+        raise UnreadableError(f"a segment with a context of {len(context)} characters")
     if type(task) is not int or not 0 <= task <= MAX_TASK or type(stream) is not str:
         raise UnreadableError("a segment begins with a task and a stream")
     if type(root) is not int or type(edge) is not int or type(count) is not int or count < 1:
@@ -354,7 +363,7 @@ def _segment(parts: Received, origin_of: Callable[[int, str], Origin], budget: _
         items = TimedItems(items, _unpack_times(times, count))
     indices, lineage = unpack_anchors(anchors, root, edge, count)
     segment = Segment(origin, items, root, edge, indices, lineage)
-    segment.ingested_ms = ingested_ms
+    segment.ingested_ms, segment.traced = ingested_ms, context or False
     return segment
 
 

@@ -295,17 +295,22 @@ def test_items_may_be_packed_or_not() -> None:
     assert pack_segment(Segment(WORDS, ["a"])) == pack_segment(Segment(WORDS, pack_items(WORDS, ["a"])))
 
 
+CONTEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 times = st.lists(st.integers(-(2**47), 2**47) | st.text(max_size=20).map(ValueError), min_size=1, max_size=9)
 
 
-@given(times, st.booleans(), st.none() | st.integers(0, 2**50))
-def test_times_of_rows_travel_with_them(said: list[Any], marked: bool, ingested_ms: int | None) -> None:
+@given(times, st.booleans(), st.none() | st.integers(0, 2**50), st.sampled_from(["", CONTEXT, f"{CONTEXT} a=1"]))
+def test_times_of_rows_and_a_context_travel_with_them(
+    said: list[Any], marked: bool, ingested_ms: int | None, context: str
+) -> None:
     items = TimedItems([("word", n) for n in range(len(said))], said)
     segment = Segment(PAIRS, items, 1, 2, list(range(len(said)))) if marked else Segment(PAIRS, items)
-    segment.ingested_ms = ingested_ms
+    segment.ingested_ms, segment.traced = ingested_ms, context or True
     (came,) = sent(segment)
     assert shown(came) == shown(segment)
     assert came.ingested_ms == ingested_ms
+    assert came.traced == (context or False)  # the receiver sees in the root whether it is sampled
     assert type(came.items) is TimedItems
     assert [str(at) for at in came.items.times] == [
         str(at) if isinstance(at, int) else f"ValueError: {at}" if str(at) else "ValueError" for at in said
@@ -329,7 +334,9 @@ def test_times_that_are_none_are_refused(wrong: list[Any]) -> None:
         unpack_segments(b"\x91" + head + pack_items(WORDS, ["a", "b"]).columns, origin_of)
 
 
-@pytest.mark.parametrize("more", [[b"\x92\x01\x02", 5], [5, 5], [5, b"\x92\x01\x02", 5], ["5"], [b"\xc1"]])
+@pytest.mark.parametrize(
+    "more", [[b"\x92\x01\x02", 5], [5, 5], [5, b"\x92\x01\x02", 5], ["5", 5], ["5", "5"], ["5" * 601], [b"\xc1"]]
+)
 def test_more_parts_than_there_are_are_refused(more: list[Any]) -> None:
     head = msgpack.packb([3, "default", 0, 0, None, 2, *more, 0])[:-1]
     with pytest.raises(UnreadableError):
