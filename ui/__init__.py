@@ -3,6 +3,7 @@
     RunningTopology ─► reading ─► model ─┬─ feed (1 Hz while there is a listener) ─► stream ─┐
                                          └─ routes (REST) ──────────── guard ─ app ──────────┴─► static: the page
 
+asgi: the same application behind an ASGI server.
 Pure: cause (why a spout waits), history (the past), error_groups, settings, guard, openapi, text.
 `aiohttp` is imported with the first name.
 """
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .app import Dashboard, subapp
+    from .asgi import asgi_app
 
-__all__ = ["Dashboard", "subapp"]
+__all__ = ["Dashboard", "asgi_app", "subapp"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        return getattr(import_module(".app", __name__), name)
+        return getattr(import_module(".asgi" if name == "asgi_app" else ".app", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

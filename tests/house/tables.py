@@ -163,6 +163,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "transport/net/websocket_connection.py",
         "transport/net/websockets.py",
         "ui/app.py",  # the server of the page
+        "ui/asgi.py",  # its application, behind an ASGI server
         "ui/commands.py",  # its requests and responses
         "ui/profiles.py",  # the same
         "ui/routes.py",  # the same
