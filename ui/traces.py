@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from ..cluster import TraceError
+from ..cluster import RemoteTopology, TraceError
 from ..metrics import Trace
 from .commands import body_of
 from .guard import Role
@@ -52,6 +52,8 @@ class TraceOrder:
 async def traces(request: web.Request) -> web.StreamResponse:
     """The trees that are known."""
     running = watched_of(request).running
+    if isinstance(running, RemoteTopology):
+        await running.refresh_traces()
     rows = tuple(
         TraceRow(
             each.id,

@@ -44,7 +44,7 @@ from ..errors import ControlError
 from ..tracing import TraceError
 from . import orders, view
 from .orders import OrderRequest, OrderResponse, carry_out
-from .view import ViewRequest, ViewResponse, respond
+from .view import TracesRequest, TracesResponse, ViewRequest, ViewResponse, respond, respond_traces
 
 if TYPE_CHECKING:
     from ..running_topology import RunningTopology
@@ -164,8 +164,10 @@ _SHARED: Final[tuple[type[object], ...]] = (
     Step,
 )
 
-Request = StatusRequest | UpdateRequest | TraceRequest | ProfileRequest | ViewRequest | OrderRequest
-Response = StatusResponse | UpdateResponse | TraceResponse | ProfileResponse | ViewResponse | OrderResponse
+Request = StatusRequest | UpdateRequest | TraceRequest | TracesRequest | ProfileRequest | ViewRequest | OrderRequest
+Response = (
+    StatusResponse | UpdateResponse | TraceResponse | TracesResponse | ProfileResponse | ViewResponse | OrderResponse
+)
 
 
 def register() -> None:
@@ -234,6 +236,8 @@ class Control:
                 return TraceResponse(self._running.name, await self._trace(component or None, timeout_s))
             case ViewRequest() as wanted:
                 return respond(self._running, wanted)
+            case TracesRequest() as traces:
+                return respond_traces(self._running, traces)
             case OrderRequest() as order:
                 return await carry_out(self._running, order)
             case ProfileRequest(seconds=float(seconds)) if 0 <= seconds <= MAX_PROFILE_S:
@@ -301,7 +305,7 @@ async def ask(network: Network, target: TopologySocket, question: Request, withi
             finally:
                 connection.close()
     except TimeoutError as error:
-        changes = not isinstance(question, StatusRequest | ViewRequest | TraceRequest | ProfileRequest)
+        changes = isinstance(question, UpdateRequest | OrderRequest)
         not_known = "; whether it was done is not known" if changes else ""
         raise ControlError(
             f"{target} has not answered within {answer_s:g} s{not_known}: does user code block its event loop?"
@@ -322,8 +326,8 @@ async def ask(network: Network, target: TopologySocket, question: Request, withi
             )
         case ErrorResponse(kind=kind, problems=problems):
             raise ConfigError(*problems) if kind == ConfigError.__name__ else ControlError(f"{target}: {problems[0]}")
-        case StatusResponse() | UpdateResponse() | TraceResponse() | ProfileResponse() | ViewResponse():
+        case StatusResponse() | UpdateResponse() | TraceResponse() | TracesResponse() | ProfileResponse():
             return answer
-        case OrderResponse():
+        case ViewResponse() | OrderResponse():
             return answer
     raise ControlError(f"{target} answers with {type(answer).__name__}: do both run the same version?")

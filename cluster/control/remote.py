@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,7 @@ from ..running_topology import State
 from .folder import find, running_topologies
 from .orders import SNAPSHOT_S, OrderName, OrderRequest, OrderResponse
 from .protocol import ANSWER_S, ProfileRequest, ProfileResponse, TraceRequest, TraceResponse, UpdateRequest, ask
-from .view import Reports, View, ViewRequest, ViewResponse, opened
+from .view import MOST_TRACES, Reports, TracesRequest, TracesResponse, View, ViewRequest, ViewResponse, opened
 
 if TYPE_CHECKING:
     from ...backpressure import Backpressure
@@ -43,8 +42,6 @@ LOOK_S: Final = 3.0
 """So long after it was read, a topology counts as looked at."""
 
 MOST_ENDED: Final = 20
-
-MOST_TRACES: Final = 50
 
 OVER: Final = (State.KILLED, State.FAILED)
 
@@ -74,7 +71,7 @@ class RemoteTopology:
         self._lock = asyncio.Lock()
         self._problem = ""
         self._ended = False
-        self._traces: deque[Trace] = deque(maxlen=MOST_TRACES)
+        self._traces: dict[str, Trace] = {}
 
     # -- what a RunningTopology says -----------------------------------------------------------------------------------
 
@@ -146,8 +143,8 @@ class RemoteTopology:
         return list(self._read.view.workers)
 
     def traces(self) -> list[Trace]:
-        """The tuple trees that `trace` has traced from here, the last one first."""
-        return list(self._traces)
+        """The tuple trees that were known when they were last read, the last one first (`refresh_traces`)."""
+        return sorted(self._traces.values(), key=lambda trace: trace.emitted_at_s, reverse=True)
 
     @property
     def untraced(self) -> str:
@@ -179,7 +176,7 @@ class RemoteTopology:
         answer = await ask(self._network, self.target, TraceRequest(component or "", timeout_s))
         if not isinstance(answer, TraceResponse):
             raise ControlError(f"{self.target} answers with {type(answer).__name__}: do both run the same version?")
-        self._traces.appendleft(answer.trace)
+        self._keep([answer.trace])
         return answer.trace
 
     async def profile(self, seconds: float = 5.0) -> list[Profile]:
@@ -232,6 +229,24 @@ class RemoteTopology:
                 self._problem = ""
                 if self.state in OVER:
                     self.end()
+
+    async def refresh_traces(self) -> None:
+        """Read which tuple trees were traced there. An error is its `degraded`: those that are known stay."""
+        if self._ended:
+            return
+        known = tuple(trace.id for trace in self._traces.values() if trace.complete_s is not None)
+        try:
+            answer = await ask(self._network, self.target, TracesRequest(known), READ_S)
+        except ControlError as error:
+            self._problem = str(error)
+            return
+        if isinstance(answer, TracesResponse):
+            self._keep(answer.traces)
+
+    def _keep(self, traces: Iterable[Trace]) -> None:
+        self._traces |= {trace.id: trace for trace in traces}
+        for old in self.traces()[MOST_TRACES:]:
+            del self._traces[old.id]
 
     def end(self) -> None:
         """Its program has ended it, or has ended itself: it stays as it was last."""

@@ -28,6 +28,7 @@ from ..runtimes import WorkerStatus
 
 if TYPE_CHECKING:
     from ...backpressure import Backpressure
+    from ...metrics import Trace
     from ..running_topology import RunningTopology
 
 VERSION: Final = 1
@@ -38,6 +39,11 @@ MOST_CHARS: Final = 8_000
 
 MOST_REPORT_CHARS: Final = 200_000
 """Of all errors, and of all stalls, together; the newest are kept."""
+
+MOST_TRACES: Final = 50
+
+MOST_SPANS: Final = 2_000
+"""Of all traces of a response together; the newest are sent."""
 
 _Report = TypeVar("_Report", ErrorReport, Stall)
 
@@ -57,6 +63,21 @@ class ViewResponse:
     version: int
     release: str
     view: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TracesRequest:
+    """Ask for the tuple trees that were traced last. `known`: ids of complete ones that the client has."""
+
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TracesResponse:
+    """Tuple trees, the last one first."""
+
+    topology: str
+    traces: tuple[Trace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +121,7 @@ class View:
         return TopologyMetrics(found, self.processes, self.snapshots)
 
 
-RECORDS: Final[tuple[type[object], ...]] = (ViewRequest, ViewResponse, Reports, View)
+RECORDS: Final[tuple[type[object], ...]] = (ViewRequest, ViewResponse, TracesRequest, TracesResponse, Reports, View)
 SHARED_RECORDS: Final[tuple[type[object], ...]] = (
     ErrorReport,
     Stall,
@@ -122,6 +143,19 @@ def respond(running: RunningTopology, request: ViewRequest) -> ViewResponse:
         raise FrameTooLargeError(
             f"it is too large to be shown by another program ({error}): start it with --ui to see it"
         ) from error
+
+
+def respond_traces(running: RunningTopology, request: TracesRequest) -> TracesResponse:
+    """The response to a request for traces."""
+    found: list[Trace] = []
+    known, spans = set(request.known), 0
+    for trace in running.traces()[:MOST_TRACES]:
+        if trace.id not in known:
+            spans += len(trace.spans)
+            if spans > MOST_SPANS:
+                break
+            found.append(trace)
+    return TracesResponse(running.name, tuple(found))
 
 
 def opened(response: ViewResponse, target: object) -> View:

@@ -19,16 +19,20 @@ from aiostorm.cluster import (
     opened_remote,
 )
 from aiostorm.cluster.control import remote as module
+from aiostorm.cluster.control import view as view_module
 from aiostorm.cluster.control.orders import OrderRequest
 from aiostorm.cluster.control.protocol import Control, ErrorResponse, ask, register
 from aiostorm.cluster.control.remote import MOST_ENDED, read_view
 from aiostorm.cluster.control.view import (
     MOST_CHARS,
     MOST_REPORT_CHARS,
+    MOST_TRACES,
     VERSION,
+    TracesRequest,
     ViewRequest,
     ViewResponse,
     opened,
+    respond_traces,
     view_of,
 )
 from aiostorm.tasks import ErrorReport
@@ -102,8 +106,8 @@ async def programs(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Programs]:
             await running.end(0)
 
 
-async def one(programs: Programs) -> tuple[RunningTopology, RemoteTopology]:
-    running = await programs.start(config=Config(max_spout_pending=5, **{"my.key": "mine"}))
+async def one(programs: Programs, **settings: Any) -> tuple[RunningTopology, RemoteTopology]:
+    running = await programs.start(config=Config(max_spout_pending=5, **{"my.key": "mine"}, **settings))
     await asyncio.sleep(2)
     return running, RemoteTopology(
         programs.network, programs.sockets[0], await read_view(programs.network, programs.sockets[0])
@@ -196,6 +200,33 @@ async def test_a_tuple_tree_is_traced(programs: Programs) -> None:
     assert remote.traces() == [trace]
     with pytest.raises(ControlError):
         await remote.trace("none")
+
+
+async def test_the_trees_that_were_traced_there_are_listed_and_kept(programs: Programs) -> None:
+    running, remote = await one(programs, trace_one_in=1)
+    assert remote.traces() == []
+    await remote.refresh_traces()
+    found = remote.traces()
+    assert (found, len(found) > 5) == (running.traces(), True)
+    await asyncio.sleep(20)
+    await remote.refresh_traces()
+    assert remote.traces() == running.traces()[:MOST_TRACES]
+    known = tuple(trace.id for trace in running.traces() if trace.complete_s is not None)
+    assert respond_traces(running, TracesRequest(known[1:])).traces == (running.traces()[0],)
+    kept = remote.traces()
+    programs.end()
+    await remote.refresh_traces()
+    assert "has ended" in remote.degraded
+    await remote.refresh()
+    await remote.refresh_traces()
+    assert (remote.state, remote.traces()) == (State.KILLED, kept)
+
+
+async def test_a_response_has_the_newest_trees_that_fit(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = await programs.start(config=Config(trace_one_in=1))
+    await asyncio.sleep(1)
+    monkeypatch.setattr(view_module, "MOST_SPANS", 3)
+    assert respond_traces(running, TracesRequest()).traces == tuple(running.traces()[:3])
 
 
 async def test_a_kill_that_drains_long_goes_on(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
