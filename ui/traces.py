@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -12,6 +12,9 @@ from ..metrics import Trace
 from .commands import body_of
 from .guard import Role
 from .routes import VERSION, RefusedError, Route, document, watched_of
+
+if TYPE_CHECKING:
+    from .reading import Shown
 
 SHOWN: Final = 50
 
@@ -72,11 +75,18 @@ async def traces(request: web.Request) -> web.StreamResponse:
 
 async def one_trace(request: web.Request) -> web.StreamResponse:
     """One tree with its spans."""
-    wanted = request.match_info["trace"]
-    found = next((each for each in watched_of(request).running.traces() if each.id == wanted), None)
+    wanted, running = request.match_info["trace"], watched_of(request).running
+    found = _known(running, wanted)
+    if isinstance(running, RemoteTopology) and (found is None or found.complete_s is None):
+        await running.refresh_traces()
+        found = _known(running, wanted)
     if found is None:
         raise RefusedError(404, "this tree is not known (any more): each process keeps the last 1000 rows of all trees")
     return document(Trace, found)
+
+
+def _known(running: Shown, wanted: str) -> Trace | None:
+    return next((each for each in running.traces() if each.id == wanted), None)
 
 
 async def trace(request: web.Request) -> web.StreamResponse:
