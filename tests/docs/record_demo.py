@@ -37,8 +37,11 @@ async def record(runs_s: float) -> str:
             snapshot = rates.snapshot(running.metrics(), loop.time(), paced_text(running.backpressure()))
         console.print(live_table(snapshot, "demo-shop", Config().mailbox_high_mark))
         await running.kill(wait_s=0)
-    drawn = console.export_svg(title="aiostorm demo", unique_id="aiostorm-demo")
-    # Without the fonts that a browser would load from another server: the reader's own will do.
+    return without_fonts(console.export_svg(title="aiostorm demo", unique_id="aiostorm-demo"))
+
+
+def without_fonts(drawn: str) -> str:
+    """The picture without the fonts that a browser would load from another server: the reader's own will do."""
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
 
 

@@ -1,9 +1,10 @@
-"""Record the page of `aiostorm demo` in a browser, as the pictures of docs/how-to/watch.md and the README.
+"""Record the page of `aiostorm demo`, and its report, in a browser, as pictures of docs/how-to/watch.md and the README.
 
     python -m tests.docs.record_page docs/images
 
 aiostorm-page.png            the overview, light
 aiostorm-page-component.png  a component, dark
+aiostorm-report.png          what `aiostorm run --report` writes
 
 The topology runs for some seconds, in real time, until its spout is slowed down. It needs a browser, as
 tests/ui/browser.py says.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +31,8 @@ PICTURES: Final = (
     ("aiostorm-page-component", "t/demo-shop/c/payments", "dark", {"width": 1200, "height": 860}),
 )
 
+REPORT: Final[Any] = {"width": 1000, "height": 1500}
+
 
 async def record(folder: Path) -> None:
     """Run it, and write the pictures."""
@@ -43,7 +47,13 @@ async def record(folder: Path) -> None:
             page = await browser.new_page(viewport=size, color_scheme=theme, reduced_motion="reduce", timezone_id="UTC")
             await page.goto(f"{dashboard.url}#/{path}")
             pages.append((name, page))
-        await asyncio.sleep(RUNS_S)
+        with tempfile.TemporaryDirectory() as place:
+            report = Path(place) / "run.html"
+            async with running.report(report):
+                await asyncio.sleep(RUNS_S)
+            page = await browser.new_page(viewport=REPORT, color_scheme="light")
+            await page.goto(report.as_uri())
+            await page.screenshot(path=folder / "aiostorm-report.png")
         await pages[0][1].wait_for_selector(".edge.hot")
         for name, page in pages:
             await page.screenshot(path=folder / f"{name}.png")
