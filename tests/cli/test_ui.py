@@ -36,7 +36,7 @@ def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start
     page = start("ui", "--ui", "0")
     url = until_url(page)
     assert "shows nothing yet: none runs" in page.err
-    running = start("run", f"{JOBS}:endless", "-q")
+    running = start("run", f"{JOBS}:endless", "-q", "-c", "topology.trace.one.in=1")
     page.until_err("is shown, too")
     running.until_out("under way")
     [found] = get(url, "")["topologies"]
@@ -44,6 +44,10 @@ def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start
     tick = get(url, "/endless")
     assert tick["components"][0]["counts"]["emitted"] > 0
     assert get(url, "/endless/graph")["nodes"]
+    traced = get(url, "/endless/traces")
+    assert (traced["one_in"], len(traced["traces"]) > 0) == (1, True)
+    complete = next(each for each in traced["traces"] if each["outcome"] == "acked")
+    assert len(get(url, f"/endless/traces/{complete['id']}")["spans"]) == complete["spans"]
     with pytest.raises(urllib.error.HTTPError) as refused:  # this process has another log
         get(url, "/endless/logs")
     assert (refused.value.code, b"in the program that runs it" in refused.value.read()) == (409, True)
@@ -53,6 +57,7 @@ def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start
     page.until_err("has ended; the page shows how it was last")
     last = get(url, "/endless")
     assert (last["state"], "has ended" in last["degraded"]) == ("KILLED", True)
+    assert complete["id"] in [each["id"] for each in get(url, "/endless/traces")["traces"]]
     page.send(signal.SIGINT)
     ended = page.end()
     assert (ended.code, ended.out) == (130, "")
