@@ -127,7 +127,7 @@ class _Planning:
         self._take_out(before)
         count = self._wanted(name, before, allowed)
         rebalanced = count is not None
-        # A worker of a supervisor that has just gone missing is as good as there: it lives, or the supervisor comes back.
+        # If its supervisor is missing since a moment only, it lives on, or that supervisor comes back.
         kept = [on for on in before.workers if self._stays(on, allowed, rebalanced=rebalanced)]
         if count is None:
             count = len(before.workers)
