@@ -15,6 +15,7 @@ from aiostorm.acker import AckerActor, Acks, Forget, Init, VerdictKind, Verdicts
 from aiostorm.actors import ActorSystem, Ref, RestartPolicy
 from aiostorm.testing import VirtualTimeLoop
 
+from ..tries import examples
 from .trees import ids, shapes, tree
 
 
@@ -96,7 +97,7 @@ async def test_a_tree_expires_within_ten_percent_of_its_timeout(timeout_s: float
         assert not len(acker.ledger)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     timeout_s=st.floats(0.01, 1e5),
     emits=st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["expires", "reset", "early"])), min_size=1, max_size=20),

@@ -13,6 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from aiostorm.acker import Ledger, Verdict, VerdictKind
 
+from ..tries import examples
 from .trees import Frame, Tree, ids, new_id, shapes, tree
 
 Delivered = tuple[int, VerdictKind, int, int, Any]  # owner, kind, root, index, failure
@@ -192,7 +193,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=150, stateful_step_count=40)
+TestLedger.settings = settings(max_examples=examples(150), stateful_step_count=40)
 
 
 # -- all orders of small trees -----------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from aiostorm.acker import Emission, Pending, Settled
 
+from ..tries import examples
+
 ROOTS = st.integers(1, 8)
 
 
@@ -175,7 +177,7 @@ class PendingMachine(RuleBasedStateMachine):
 
 
 TestPending = PendingMachine.TestCase
-TestPending.settings = settings(max_examples=100, stateful_step_count=40)
+TestPending.settings = settings(max_examples=examples(100), stateful_step_count=40)
 
 
 def test_any_object_is_a_message_id_none_and_unhashable_ones_too() -> None:

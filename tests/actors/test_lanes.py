@@ -12,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from aiostorm.actors import EMPTY, Lanes, MailboxClosedError
 from aiostorm.actors.gate import Gate
 
+from ..tries import examples
+
 Piece = tuple[int, int]  # sender, number
 
 
@@ -243,7 +245,7 @@ class LanesMachine(RuleBasedStateMachine):
 
 
 TestLanes = LanesMachine.TestCase
-TestLanes.settings = settings(max_examples=100, stateful_step_count=40)
+TestLanes.settings = settings(max_examples=examples(100), stateful_step_count=40)
 
 
 @given(

@@ -11,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from aiostorm.spark.datasource.ingress_ledger import ActionKind, ChunkOffer, IngressLedger, LedgerAction
 
+from ..tries import examples
+
 MAX_BYTES = 100
 RETRIES = 1
 
@@ -191,7 +193,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert held
 
 
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+AnyOrder.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase
 
 

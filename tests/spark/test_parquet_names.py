@@ -28,6 +28,7 @@ from aiostorm.spark.sinks.parquet_store import LocalFileStore, open_store
 from aiostorm.spark.sinks.row_buffer import RowBuffer
 from aiostorm.topology import part_of, with_identity_of
 
+from ..tries import examples
 from .parquet_parts import chunk, pa, read, rows_of
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def table(batch: Any) -> Any:
     return pa.Table.from_batches([batch])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from(["a", "b", "c", None, "", "x/y", "ü"]), min_size=1, max_size=30), st.integers(1, 3))
 def test_divided_is_every_row_once_in_order(words: list[Any], columns: int) -> None:
     given_table = pa.table(
@@ -233,7 +234,7 @@ deliveries = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(steps=deliveries, by=st.sampled_from([(), ("word",)]), way=st.sampled_from(["whole", "split", "two outputs"]))
 def test_any_order_of_chunks_replays_and_crashes_is_exactly_once(
     steps: list[Any], by: tuple[str, ...], way: str, tmp_path_factory: pytest.TempPathFactory

@@ -25,6 +25,8 @@ from aiostorm.state import (
     WriteManifest,
 )
 
+from ..tries import examples
+
 TASKS = frozenset({1, 2, 3})
 Confirmed = tuple[int, int, int]  # number, incarnation, task
 
@@ -242,5 +244,5 @@ class CoordinatorWorld(RuleBasedStateMachine):
         raise AssertionError(f"no progress: {self.coordinator.phase}")
 
 
-CoordinatorWorld.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+CoordinatorWorld.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)
 TestAnyWorld = CoordinatorWorld.TestCase

@@ -31,6 +31,8 @@ from aiostorm.state import deltas as module
 from aiostorm.state.chunks import CHUNK_BYTES
 from aiostorm.transport import register_record
 
+from ..tries import examples
+
 
 @register_record
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def change(state: State[Any, Any], kind: str, what: Any) -> None:
 
 
 @pytest.mark.parametrize("copied_keys", [0, 3, 10_000])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(steps=STEPS)
 def test_full_and_deltas_are_the_dict(copied_keys: int, steps: list[tuple[str, Any]]) -> None:
     state: State[Any, Any] = State()

@@ -16,6 +16,7 @@ from aiostorm.tasks.emit.detached import MAX_DETACHED, Detached, can_detach, det
 from aiostorm.tasks.emit.lineage import lineage_of, mark_done
 from aiostorm.topology import Fields, Lineage, Origin, RepeatedAnchor, Segment
 
+from ..tries import examples
 from .detached_world import World
 from .parts import tracer
 
@@ -32,13 +33,13 @@ def settled(books: AckBatch, segment: Segment, offset: int) -> None:
     books.settled(segment, offset)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(10, 400))
 def test_without_losses_every_message_is_settled_once_and_by_no_timeout(seed: int, steps: int) -> None:
     World(seed, harm=False).run(steps)
 
 
-@settings(max_examples=900, deadline=None)
+@settings(max_examples=examples(900), deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(10, 400))
 def test_lost_repeated_and_late_messages_make_no_false_ack(seed: int, steps: int) -> None:
     World(seed, harm=True).run(steps)

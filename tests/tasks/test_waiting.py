@@ -35,6 +35,7 @@ from aiostorm.topology import (
 )
 from aiostorm.transport import UnsendableError
 
+from ..tries import examples
 from .parts import tracer
 
 BAD = "cannot be sent"
@@ -314,4 +315,4 @@ def numbers_of(segment: Segment) -> list[int]:
 
 
 TestGroup = GroupMachine.TestCase
-TestGroup.settings = settings(max_examples=100, stateful_step_count=25)
+TestGroup.settings = settings(max_examples=examples(100), stateful_step_count=25)

@@ -40,6 +40,7 @@ from aiostorm.windows.dumps import apply_delta
 from aiostorm.windows.firing import Firing
 from aiostorm.windows.rows import ReadRows
 
+from ..tries import examples
 from . import streams
 from .test_dump_load import KINDS, shown
 
@@ -182,7 +183,7 @@ SKEWS = ((0,), (0, 5, 30, 200))
 
 @pytest.mark.parametrize("skews", SKEWS, ids=("together", "apart"))
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rng=st.randoms(use_true_random=False))
 def test_other_tasks_go_on_with_the_same_windows(kind: str, skews: tuple[int, ...], rng: random.Random) -> None:
     assert_divided(without_limits(KINDS[kind](rng)), rng, skews)
@@ -270,7 +271,7 @@ def rows_kept(rng: random.Random) -> tuple[Make, bool]:
 
 
 @pytest.mark.parametrize("skews", SKEWS, ids=("together", "apart"))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rng=st.randoms(use_true_random=False))
 def test_joins_go_on_with_the_rows_of_their_keys(skews: tuple[int, ...], rng: random.Random) -> None:
     make, keyed = rows_kept(rng)

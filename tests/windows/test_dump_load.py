@@ -52,6 +52,7 @@ from aiostorm.windows.frozen import Dump
 from aiostorm.windows.rows import ReadRows
 from aiostorm.windows.two_stacks import TwoStacks
 
+from ..tries import examples
 from . import streams
 
 STREAMS = 400
@@ -338,7 +339,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rng=st.randoms(use_true_random=False))
 def test_a_restart_changes_no_result(kind: str, rng: random.Random) -> None:
     assert_same(KINDS[kind](rng), script(rng), rng)

@@ -26,6 +26,8 @@ from aiostorm.windows import (
     WindowStateError,
 )
 
+from ..tries import examples
+
 GENERATORS: tuple[Callable[[], Generator] | None, ...] = (
     None,
     lambda: Periodic(2, 20, 50),
@@ -57,7 +59,7 @@ def failed(error: Exception) -> None:
     raise error
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rng=st.randoms(use_true_random=False))
 def test_a_restart_changes_no_watermark(rng: random.Random) -> None:
     chosen = time_settings(rng)
@@ -87,7 +89,7 @@ def test_a_restart_changes_no_watermark(rng: random.Random) -> None:
         assert restarted.next_ms == (None if plain.next_ms is None else plain.next_ms + ahead_ms)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rng=st.randoms(use_true_random=False))
 def test_a_restart_changes_no_stream_clock(rng: random.Random) -> None:
     chosen = time_settings(rng)

@@ -34,6 +34,8 @@ from aiostorm.windows.building import early_windows
 from aiostorm.windows.dumps import apply_delta
 from aiostorm.windows.rows import ReadRows
 
+from ..tries import examples
+
 Row = tuple[Any, Any, Any]
 ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=9)
 
@@ -134,7 +136,7 @@ def test_an_early_window_is_the_window() -> None:
     assert Window(0, 10).final
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     windows=st.one_of(
         st.integers(1, 20).map(Tumbling),

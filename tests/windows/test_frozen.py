@@ -15,6 +15,7 @@ from aiostorm.windows import Count, PlainWindows, Tumbling, WindowStateError
 from aiostorm.windows.changes import Changes
 from aiostorm.windows.frozen import Dump, Frozen
 
+from ..tries import examples
 from .test_dump_load import KINDS, copied, done, script
 
 
@@ -102,7 +103,7 @@ def run(make: Callable[[], Any], rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rng=st.randoms(use_true_random=False))
 def test_what_is_read_later_is_what_was_there(kind: str, rng: random.Random) -> None:
     run(KINDS[kind](rng), rng)

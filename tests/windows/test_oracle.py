@@ -19,6 +19,7 @@ from aiostorm.windows.generators import CONFIRMING_ROWS, MaxTimestamp
 from aiostorm.windows.open_sessions import OpenSessions, SessionMerge
 from aiostorm.windows.two_stacks import TwoStacks
 
+from ..tries import examples
 from .streams import CHECKS
 
 STREAMS = 10_000
@@ -27,7 +28,7 @@ ENOUGH = 300
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rng=st.randoms(use_true_random=False))
 def test_windows_are_those_of_the_reference(kind: str, rng: random.Random) -> None:
     CHECKS[kind](rng)

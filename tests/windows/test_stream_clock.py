@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aiostorm import Config
 from aiostorm.windows import Count, Session, Sliding, StreamClock, TimeSettings, Tumbling, WindowedBolt
 
+from ..tries import examples
 from . import reference
 
 
@@ -104,7 +105,7 @@ class ClockedWindows:
         return sorted(self.fired), self.windows.late
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     kind=st.sampled_from(["tumbling", "sliding", "session"]),
     size=st.integers(1, 30),

@@ -34,6 +34,8 @@ from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
 from aiostorm.cluster.coordination.tree import Tree
 from aiostorm.runtime import ProcessIdentity
 
+from ...tries import examples
+
 PATHS = st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/a/x/z"])
 VERSIONS = st.none() | st.integers(0, 2)
 OPERATIONS: st.SearchStrategy[Operation] = (
@@ -58,7 +60,7 @@ def outcome(call: Callable[[], Any]) -> Any:
         return type(error), str(error)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(STEPS, max_size=30))
 def test_it_does_what_the_model_does(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

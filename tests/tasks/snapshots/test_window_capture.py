@@ -30,6 +30,7 @@ from aiostorm.tasks.snapshots.window_loading import WindowLoader, load_windows
 from aiostorm.windows import Collect, Count, PlainWindows, Session, SessionWindows, Sum, Tumbling
 
 from ...state.keeping import PLAN, Memory, opened, virtually
+from ...tries import examples
 from ...windows.test_dump_load import KINDS, Boxed, Restarted, assert_same, done, script
 
 
@@ -96,7 +97,7 @@ class Saved(Restarted):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rng=st.randoms(use_true_random=False))
 def test_a_restored_machine_continues(kind: str, rng: random.Random) -> None:
     assert_same(KINDS[kind](rng), script(rng), rng, Saved)

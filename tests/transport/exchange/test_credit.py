@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from aiostorm.transport import ReceiverCredit, SenderCredit, split_capacity
 
+from ...tries import examples
+
 
 class Sender:
     """Sends frames of random weights as long as it may; what is under way both ways keeps its order."""
@@ -61,7 +63,7 @@ class Sender:
     seed=st.integers(0, 2**32),
     restarts=st.sets(st.integers(0, 300), max_size=3),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_buffered_tuples_are_bounded_and_all_are_sent(
     capacity: int, senders: int, largest: int, seed: int, restarts: set[int]
 ) -> None:

@@ -15,6 +15,7 @@ from aiostorm.acker import Acks, Forget, Init, Verdict, VerdictKind, Verdicts
 from aiostorm.topology import Failure
 from aiostorm.transport import PayloadKind, ProtocolError, unpack_all
 
+from ...tries import examples
 from .exchange_parts import (
     CAPACITY,
     Sender,
@@ -144,7 +145,7 @@ async def test_the_limit_of_a_mailbox_bounds_the_tuples_in_flight_to_it() -> Non
         st.tuples(st.sampled_from([(1, 3), (2, 3), (1, 4), (3, 1), (4, 2)]), st.integers(1, 5)), max_size=120
     ),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_all_rows_come_once_and_in_order_at_any_pace(
     seed: int, capacity: int, plan: list[tuple[tuple[int, int], int]]
 ) -> None:

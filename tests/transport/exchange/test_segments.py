@@ -24,6 +24,7 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.exchange.segments import MAX_ROW_BYTES
 
+from ...tries import examples
 from ..codec.test_values import types, values
 
 WORDS = Origin("split", 3, "default", Fields("word"))
@@ -84,7 +85,7 @@ def segments(draw: st.DrawFn) -> Segment:
             return Segment(origin, items, lineage=Lineage(edges, rows))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(given_=st.lists(segments(), max_size=3))
 def test_unpacked_segments_equal_the_packed_ones(given_: list[Segment]) -> None:
     assert [shown(segment) for segment in sent(*given_)] == [shown(segment) for segment in given_]

@@ -27,6 +27,7 @@ from aiostorm.transport import (
 from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, decode
 from aiostorm.transport.link.pending_connections import MAX_PENDING
 
+from ...tries import examples
 from ..parts import SMALL, MemoryNetwork, Process
 
 
@@ -89,7 +90,7 @@ async def storm(seed: int, breaks: float, jitter_s: float, cut_every_s: float) -
     assert len(pair.a.started) == len(pair.b.started) == 1
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     seed=st.integers(0, 2**32),
     breaks=st.floats(0, 0.1),

@@ -13,6 +13,8 @@ from aiostorm.transport import LinkSequence, PeerStarted, ProtocolError, Sequenc
 from aiostorm.transport.link.headers import LinkData, decode
 from aiostorm.transport.link.parts import Lane, PartAssembler, PayloadPart, PayloadSplitter
 
+from ...tries import examples
+
 lanes = st.sampled_from(Lane)
 payloads = st.binary(min_size=1, max_size=400)
 
@@ -208,7 +210,7 @@ happenings = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     script=st.lists(st.one_of(happenings, st.tuples(st.just("restart"), sides)), max_size=60),
     max_frames=st.sampled_from([1, 3, 64]),

@@ -20,6 +20,7 @@ from aiostorm.transport import (
 )
 from aiostorm.transport.link.headers import LinkAck, LinkData, LinkHello, LinkRefused, decode, epoch_of
 
+from ...tries import examples
 from .ends import SMALL, World
 
 sides = st.integers(0, 1)
@@ -43,7 +44,7 @@ def all_arrived(world: World) -> None:
         assert world.delivered[pair] == world.offered[pair]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(script=st.lists(steps | breaks, max_size=120))
 def test_connections_that_break_anywhere_lose_and_repeat_no_frame(script: list[tuple[Any, ...]]) -> None:
     world = World()
@@ -54,7 +55,7 @@ def test_connections_that_break_anywhere_lose_and_repeat_no_frame(script: list[t
     all_arrived(world)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(script=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=60), frames=st.integers(1, 12))
 def test_a_flow_in_one_direction_is_never_stuck(script: list[tuple[int, int]], frames: int) -> None:
     """Without heartbeats: the sender asks for acknowledgements before its buffer is full."""
@@ -78,7 +79,7 @@ def test_a_flow_in_one_direction_is_never_stuck(script: list[tuple[int, int]], f
     all_arrived(world)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(seed=st.integers(0, 2**32))
 def test_a_long_stream_over_many_connections(seed: int) -> None:
     """Long enough to meet what few steps do not: full buffers, replays of replays, reconnects under load."""

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from aiostorm.topology import Fields, StreamId
 from aiostorm.windows import HashJoin, JoinError, JoinKind, Joins, WindowError
 
+from ...tries import examples
+
 FIELDS = Fields("k", "j", "v")
 NAN = math.nan
 VALUES = (None, None, 0, 1, 1, 1.0, True, 2, 2.5, "1", "a", b"a", "", NAN, -0.0)
@@ -99,14 +101,14 @@ def equal(first: list[Any], second: list[Any]) -> bool:
     return all(one is not None and one == other for one, other in zip(first, second, strict=True))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rng=st.randoms(use_true_random=False))
 def test_joins_are_those_of_sqlite(rng: random.Random) -> None:
     wishes, tables = some_join(rng, KINDS)
     assert Counter(machine(wishes).places(tables)) == by_sqlite(wishes, tables)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rng=st.randoms(use_true_random=False))
 def test_joins_come_in_the_order_of_nested_loops(rng: random.Random) -> None:
     wishes, tables = some_join(rng)
