@@ -103,9 +103,15 @@ class State(dict[K, V]):
         return touched
 
     def give_back(self, touched: set[K], everything: bool) -> None:
-        """A snapshot of these keys was not saved: the next one contains them, too."""
+        """A snapshot of these keys was not saved: the next one contains them, too.
+
+        If most of them were removed, the next one is full: however often it fails, their number is limited by that of
+        the keys.
+        """
         self._touched |= touched
         self._everything |= everything
+        if len(self._touched) > len(self):
+            self._everything, self._touched = True, set()
 
     def verify(self, saved: Mapping[K, V], where: str = "the state") -> None:
         """Compare with what full snapshot and deltas contain. UnmarkedError names a key that differs.

@@ -3,7 +3,8 @@
     written ─► done                                 hold ─► held, in order, after those that are held already
     failed  ─► 0.1 s, doubling to 30 s, jitter ─► due ─► retried, the oldest first
 
-1. Held rows are not acked: a source that bounds its pending messages stops, which also bounds the held rows.
+1. Held rows are not acked: a source that bounds its pending messages stops, which also bounds the held rows. (With
+   exactly-once spouts wait at `sink_held_max_rows`.)
 2. The sink restarts the timeouts of held rows at each tick: they fail for no other reason than their own.
 3. Order is kept: while anything is held, later writes are held after it.
 """

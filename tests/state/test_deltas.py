@@ -404,3 +404,18 @@ def test_a_missing_a_cut_and_another_blob_are_found() -> None:
     for data, text in ((None, "missing"), (blob.data[:-1], "bytes instead of"), (other.data, "checksum is wrong")):
         with pytest.raises(DamagedError, match=text):
             body_of(blob.ref, data)
+
+
+def test_snapshots_that_fail_again_and_again_keep_no_more_keys_than_there_are() -> None:
+    """Keys come and are removed while the disk is full: the removed ones are in no list."""
+    state: State[int, int] = State()
+    for number in range(0, 5_000, 10):
+        for key in range(number, number + 10):
+            state.put(key, 1)
+            if key >= 5:
+                state.discard(key)
+        Capture(state, "count", 1, full=False).give_back()
+        assert len(state.touched_keys) <= len(state)
+    capture = Capture(state, "count", 1, full=False)
+    assert capture.full
+    assert capture.rows == 5

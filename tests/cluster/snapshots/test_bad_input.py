@@ -202,6 +202,17 @@ async def test_a_sink_that_cannot_commit_is_tried_again_from_the_snapshot(tmp_pa
     check_counting(database)
 
 
+async def test_a_sink_that_stays_away_fails_the_topology_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    database = Database(fail_commits=1_000)
+    with pytest.raises(TopologyFailedError, match="the database does not answer"):
+        await finish(counting(database), tmp_path)
+    assert 0 < 1_000 - database.fail_commits < 100, "not for ever"
+    assert not database.rows
+    database.fail_commits = 0
+    await finish(counting(database), tmp_path)
+    check_counting(database)
+
+
 async def test_a_savepoint_is_kept_and_can_be_restored(tmp_path: Path) -> None:
     database = Database()
     async with LocalCluster() as cluster:
