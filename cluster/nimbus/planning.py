@@ -167,25 +167,27 @@ class _Planning:
         for on in before:
             places.append(on if left[on] else None)
             left[on] -= 1 if left[on] else 0
-        # Workers are interchangeable: with fewer than before the free places go first, then the last ones.
+        # Workers are interchangeable: with fewer than before, free places are left out.
         while len(places) > count:
             places.remove(None)
         places += [None] * (count - len(places))
+        workers: list[str] = []
         homeless = 0
-        for index, on in enumerate(places):
-            if on is None:
-                if any(map(self._free, allowed)):
-                    places[index] = self._take_slot(allowed, own)
-                else:
-                    places[index] = before[index]
-                    self._used[before[index]] += 1
-                    homeless += 1
+        for index, place in enumerate(places):
+            if place is not None:
+                workers.append(place)
+            elif any(map(self._free, allowed)):
+                workers.append(self._take_slot(allowed, own))
+            else:
+                workers.append(before[index])
+                self._used[before[index]] += 1
+                homeless += 1
         if homeless:
             self._waiting[name] = (
                 f"{homeless} of {count} workers were on supervisors that are lost, and no slot is free: start a "
                 "supervisor, or kill a topology"
             )
-        return tuple(on for on in places if on is not None)
+        return tuple(workers)
 
     def _evened(self, kept: list[str], allowed: list[str], count: int) -> list[str]:
         """Of the kept workers those that stay when `count` are spread as evenly as slots allow."""

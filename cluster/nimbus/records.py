@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter, ValidationError
@@ -120,7 +120,8 @@ def name_in(child: str) -> str:
 
 def pack(record: Any) -> bytes:
     """A record as the value of a node. RecordError if it is too large."""
-    value: bytes = _adapter(type(record)).dump_json(record, exclude_defaults=True)
+    kind: Any = type(record)
+    value: bytes = _adapter(kind).dump_json(record, exclude_defaults=True)
     if len(value) > MAX_VALUE_BYTES:
         raise RecordError(
             f"the {type(record).__name__} has {len(value):,} bytes, and may have {MAX_VALUE_BYTES:,}: give large "
@@ -131,8 +132,9 @@ def pack(record: Any) -> bytes:
 
 def unpack(kind: type[_Record], path: str, value: bytes) -> _Record:
     """The record in a node. RecordError, with the path and the fields that are wrong."""
+    adapter = _adapter(cast(Any, kind))
     try:
-        record: _Record = _adapter(kind).validate_json(value)
+        record: _Record = adapter.validate_json(value)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'value'}: {each['msg']}" for each in error.errors()[:3])
         raise RecordError(f"{path} holds no {kind.__name__}: {wrong}") from error
