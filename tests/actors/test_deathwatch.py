@@ -76,6 +76,19 @@ async def test_both_sides_forget() -> None:
         assert not watched._watchers
 
 
+async def test_a_watcher_forgets_one_that_has_ended() -> None:
+    async with ActorSystem() as system:
+        target, ref = system.spawn(Echo, "target"), system.spawn(Watcher(), "watcher")
+        await ref.tell(lambda actor: actor.watch(target))
+        await steps()
+        watching = ref.cell.deathwatch
+        assert list(watching._watched) == [target.cell.deathwatch]
+        target.stop()
+        await target.wait_terminated()
+        assert not watching._watched
+        assert not target.cell.deathwatch._watchers
+
+
 async def test_an_actor_may_watch_itself_to_no_effect() -> None:
     async with ActorSystem() as system:
         ref = system.spawn(Diary)

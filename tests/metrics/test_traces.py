@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aiostorm.metrics import EMITTED, HANDLED, SETTLED, SPLIT, PlacedRow, Span, Step, Trace, joined_traces
 
+Times = tuple[float, float, float]
 NAMES = {1: "spout", 2: "split", 3: "count", 4: "store"}
 
 
@@ -19,7 +20,7 @@ def emitted(
     return PlacedRow("local", 0.0, 0.0, (EMITTED, root, 1, at_s, 1e9 + at_s, messages, failures, before, context))
 
 
-def handled(root: int, edge: int, way: tuple[int, int], times: tuple[float, float, float], **of: Any) -> PlacedRow:
+def handled(root: int, edge: int, way: tuple[int, int], times: Times, **of: Any) -> PlacedRow:
     source, task = way
     row = (HANDLED, root, edge, task, source, "default", *times, 1)
     return PlacedRow(of.get("worker", "local"), of.get("offset_s", 0.0), of.get("error_s", 0.0), row)
@@ -209,6 +210,24 @@ def test_the_parent_is_the_span_that_had_begun_last() -> None:
     )
     shown = [(int(span.edge, 16), int(span.parent or "0", 16), span.depth) for span in trace.spans]
     assert shown == [(4, 0, 1), (6, 4, 2), (7, 4, 2), (8, 4, 2), (2, 0, 1), (5, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((0.0, 1.0, 9.0), (0.0, 2.0, 5.0)),  # it had begun later, and ended earlier
+        ((0.0, 2.0, 9.0), (1.0, 2.0, 5.0)),  # it had begun with the other, and arrived later
+        ((1.0, 1.0, 9.0), (0.0, 2.0, 5.0)),
+    ],
+)
+def test_the_span_that_had_begun_last_is_the_parent_whenever_it_ended(one: Times, other: Times) -> None:
+    trace = joined(
+        emitted(9, 0.0),
+        handled(9, 2, (1, 2), one),
+        handled(9, 3, (1, 2), other),
+        handled(9, 4, (2, 4), (6.0, 7.0, 8.0)),
+    )
+    assert {span.edge: span.parent for span in trace.spans}[f"{4:016x}"] == f"{3:016x}"
 
 
 def test_a_span_of_a_cycle_is_not_below_itself() -> None:

@@ -13,7 +13,9 @@ def test_the_usual_ones_are_valid() -> None:
     assert 0 < usual.heartbeat_s < usual.dead_s
 
 
-@pytest.mark.parametrize("changes", [{"heartbeat_s": 1.0, "dead_s": 1.5}, {"drain_s": 0.0}, {"max_retry_s": 0.05}])
+@pytest.mark.parametrize(
+    "changes", [{"heartbeat_s": 1.0, "dead_s": 1.5}, {"drain_s": 0.0}, {"max_retry_s": 0.05}, {"connect_s": 0.1}]
+)
 def test_times_at_the_limit(changes: dict[str, float]) -> None:
     assert LinkTimings(**changes) == LinkTimings(**changes)
 
