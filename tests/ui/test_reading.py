@@ -67,10 +67,11 @@ def topology() -> Topology:
     return builder.create_topology()
 
 
-def taking(seconds: float, rows: int) -> Histogram:
+def taking(seconds: float, rows: int, slow: int = 0) -> Histogram:
+    """With `slow` others that take longer."""
     counts = new_counts()
-    counts[100] = rows
-    return Histogram.of(counts, seconds * rows)
+    counts[100], counts[120] = rows, slow
+    return Histogram.of(counts, seconds * (rows + slow))
 
 
 async def shown(**changes: Any) -> RemoteTopology:
@@ -247,7 +248,7 @@ async def test_a_component_task_by_task() -> None:
     own = (
         Series("bytes", "meter", (("of", "x"),), 7, 0.5),
         Series("highest", "gauge", value=math.inf),
-        Series("sizes", "histogram", value=4, histogram=taking(0.25, 4)),
+        Series("sizes", "histogram", value=4, histogram=taking(0.25, 4, 1)),
     )
     remote = await shown(
         pressure=Backpressure(components={"half": ComponentPressure(0.9, (TaskPressure(4, 0.9, True, 1.0, 0.1),))}),
@@ -275,7 +276,8 @@ async def test_a_component_task_by_task() -> None:
     assert {name: latency.count for name, latency in two.latencies.items()} == {"process": 4}
     assert isinstance(two.latencies["process"], Latency)
     assert (three.watermark_ms, three.watermark_lag_s) == (None, None)
-    sizes = taking(0.25, 4)
+    sizes = taking(0.25, 4, 1)
+    assert sizes.quantile(0.5) < sizes.quantile(0.99)
     assert detail.own == (
         OwnSeries("bytes", "meter", {"of": "x"}, 7, 0.5, None, None, None),
         OwnSeries("highest", "gauge", {}, None, None, None, None, None),
