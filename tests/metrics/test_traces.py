@@ -221,13 +221,10 @@ def test_the_parent_is_the_span_that_had_begun_last() -> None:
     ],
 )
 def test_the_span_that_had_begun_last_is_the_parent_whenever_it_ended(one: Times, other: Times) -> None:
-    trace = joined(
-        emitted(9, 0.0),
-        handled(9, 2, (1, 2), one),
-        handled(9, 3, (1, 2), other),
-        handled(9, 4, (2, 4), (6.0, 7.0, 8.0)),
-    )
-    assert {span.edge: span.parent for span in trace.spans}[f"{4:016x}"] == f"{3:016x}"
+    rows = [handled(9, 2, (1, 2), one), handled(9, 3, (1, 2), other), handled(9, 4, (2, 4), (6.0, 7.0, 8.0))]
+    for given_rows in (rows, rows[::-1]):
+        trace = joined(emitted(9, 0.0), *given_rows)
+        assert {span.edge: span.parent for span in trace.spans}[f"{4:016x}"] == f"{3:016x}"
 
 
 def test_a_span_of_a_cycle_is_not_below_itself() -> None:

@@ -154,6 +154,15 @@ async def test_sessions_include_rows_with_keys_that_equal_no_other() -> None:
     assert (done.acked, done.failed) == (6, 0)
 
 
+@pytest.mark.parametrize("keys", [(None, None), (float("nan"), None), (float("nan"), float("nan"))])
+async def test_rows_whose_keys_equal_no_other_have_one_session(keys: tuple[Any, Any]) -> None:
+    bolt = JoinBolt("orders", "user", Session(MINUTE), timestamp="at", max_joined=1).left_join("clicks", "user")
+    orders = [(1, keys[0], 1_000), (2, keys[1], 2_000), (3, "ann", 3_000)]
+    done = await run(build(bolt.select("id")), orders=orders, clicks=[])
+    assert done["join"] == [(3,)]
+    assert set(done.failures["orders"]) == {0, 1}, "two rows in one window, which may give one"
+
+
 async def test_all_fields_and_a_join_of_what_was_joined() -> None:
     """Without a select the fields are those of the inputs; those behind see them when the topology is built."""
     first = JoinBolt("orders", "user", Tumbling(MINUTE), timestamp="at").join("clicks", "user")
