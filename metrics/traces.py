@@ -150,7 +150,7 @@ class _Tree:
     start: PlacedRow
     handled: list[PlacedRow] = field(default_factory=list)
     settled: list[PlacedRow] = field(default_factory=list)
-    at_s: float = 0.0
+    at_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.at_s = _time(self.start, 3)
@@ -222,7 +222,7 @@ class _Open:
     times: tuple[float, ...]
     error_s: float
     parent: _Open | None = None
-    depth: int = 1
+    depth: int = field(init=False)
     orphan: bool = False
 
     def shown(self) -> Span:

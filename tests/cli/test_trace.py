@@ -46,6 +46,7 @@ TREE = Trace(
         Step("ack", "", 0.001),
     ),
     notes=(),
+    omitted=0,
 )
 
 

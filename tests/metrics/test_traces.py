@@ -153,12 +153,12 @@ def test_one_failure_fails_the_tree_and_the_last_one_says_why() -> None:
 
 
 def test_processes_that_have_ended_while_the_tree_was_open() -> None:
-    ended = [(9.9, "early"), (10.0, "b"), (12.0, "a"), (13.0, "b"), (13.1, "late")]
+    ended = [(9.9, "early"), (10.0, "b"), (12.0, "a"), (12.5, "b"), (13.0, "c"), (13.1, "late")]
     text = "has ended meanwhile: what it did is missing here, but for what it had reported"
     done = joined(emitted(9, 10.0), settled(9, 13.0), ended=iter(ended))
-    assert done.notes == (f"b {text}", f"a {text}")
+    assert done.notes == (f"b {text}", f"a {text}", f"c {text}")
     both = joined_traces([emitted(9, 10.0), emitted(8, 5.0)], NAMES, iter(ended))
-    assert [len(trace.notes) for trace in both] == [3, 4], "each tree is compared with all of them"
+    assert [len(trace.notes) for trace in both] == [4, 5], "each tree is compared with all of them"
 
 
 def test_tasks_of_no_known_component() -> None:
@@ -167,6 +167,16 @@ def test_tasks_of_no_known_component() -> None:
     )
     assert (trace.component, trace.spans[0].component, trace.spans[0].source) == ("?", "?", "?")
     assert trace.notes == ("spans are missing here, of ?",)
+
+
+def test_times_are_as_wrong_as_the_clock_that_is_known_least_of_those_elsewhere() -> None:
+    times = 1.0, 2.0, 3.0
+    here = handled(9, 2, (1, 2), times, error_s=9.0)
+    there = [
+        handled(9, 3 + at, (1, 2), times, worker=f"w{at}", error_s=error_s) for at, error_s in enumerate((0.25, 0.5))
+    ]
+    assert joined(emitted(9, 0.0), here, *there).error_s == 0.5
+    assert joined(emitted(9, 0.0), here).error_s == 0.0
 
 
 def test_what_a_span_shows() -> None:
