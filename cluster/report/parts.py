@@ -81,7 +81,7 @@ def number(value: float) -> str:
 def per_second(count: float, seconds: float) -> str:
     """So many in a second, on average."""
     rate = count / seconds if seconds > 0 else 0.0
-    return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.2g}"
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def duration(seconds: float) -> str:

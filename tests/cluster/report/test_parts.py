@@ -54,7 +54,7 @@ async def test_a_row_for_each_component() -> None:
             ],
             half=[
                 TaskMetrics(3, emitted=7, executed=20, process_latency=process, complete_latency=complete),
-                TaskMetrics(4, busy_s=1.0, blocked_s=2.0, idle_s=1.0),
+                TaskMetrics(4, busy_s=0.25, blocked_s=0.5, idle_s=0.25),
             ],
             sink=[TaskMetrics(5)],
             acker=[TaskMetrics(6, executed=8)],
