@@ -8,10 +8,10 @@ from typing import Final
 
 from ...topology import markup
 
-MOST_LINES: Final = 8
-"""In one chart: those that reach highest."""
-
 COLOURS: Final = ("#2f80c2", "#c77700", "#2e7d32", "#8e44ad", "#c62828", "#00838f", "#6d4c41", "#546e7a")
+
+MOST_LINES: Final = len(COLOURS)
+"""In one chart: those that reach highest."""
 
 _LEAST: Final = 1e-300
 """What is less is nothing: powers of ten are not exact there."""

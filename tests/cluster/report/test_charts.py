@@ -54,6 +54,11 @@ def test_the_time_is_that_of_all_lines_also_of_those_that_are_left_out() -> None
     assert ">low " not in drawn
 
 
+def test_without_values_there_is_no_chart() -> None:
+    for lines in ({}, {"a": []}, {"a": [(0.0, 0.0)], "b": [(1.0, -1.0)]}):
+        assert chart("t", lines, shown) == ""
+
+
 def test_one_moment_is_at_the_left() -> None:
     drawn = chart("t", {"a": [(7.0, 1.0)]}, shown)
     assert 'points="64.0,12.0"' in drawn
