@@ -140,6 +140,7 @@ def test_errors_have_an_end() -> None:
     kinds = [error("x" * (i + 1)) for i in range(MOST_ERRORS)]
     assert len(summaries(_errors(kinds))) == MOST_ERRORS
     assert "other kinds" not in _errors(kinds)
+    assert _errors([*kinds, error("y")]).endswith("<p>and 1 other kinds</p>")
     more = _errors([*kinds, error("y"), error("z")])
     assert len(summaries(more)) == MOST_ERRORS
     assert more.endswith("<p>and 2 other kinds</p>")
@@ -189,7 +190,7 @@ async def test_a_run_that_is_over_took_until_its_last_sample() -> None:
     async with LocalCluster() as cluster:
         running = await cluster.submit("job", topology())
         began_s = running.started_s
-        samples = [Sample(began_s + at_s, {}) for at_s in (1.0, 60.0)]
+        samples = [Sample(began_s + at_s, {}) for at_s in (1.0, 30.0, 60.0)]
 
         def length(samples: list[Sample], at_s: float) -> str:
             return Shown(html(running, samples, 1.0, began_s + at_s)).facts["length"]
