@@ -91,7 +91,7 @@ class Trace:
     spans: tuple[Span, ...]
     path: tuple[Step, ...]
     notes: tuple[str, ...]
-    omitted: int = 0
+    omitted: int
     context: str = ""
 
     @property
