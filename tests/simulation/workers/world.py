@@ -384,13 +384,13 @@ class WorkersWorkload(TasksWorkload[Watched]):
     def _gets_on(self, now_s: float, bound_s: float) -> bool:
         """Is it only much to do? (Four hundred messages one at a time, through bolts that hold each for a tick.)
 
-        Without ackers a message counts as acked when it is emitted, and what comes of it may take longer than all of
-        them; nothing is replayed, so each row that is executed is one less. It may take what it takes at the most. The
-        same holds once all messages are acked: rows of attempts that timed out are still on their way, in a cycle many.
+        Each row that is executed is one less, if nothing is replayed: without ackers, where a message counts as acked
+        when it is emitted, and once all messages are acked, when rows of attempts that timed out are still on their way
+        (in a cycle: many). Then it may take what it takes at the most. While messages are replayed there is a bound.
         """
-        done, most_s = self.model.acked, 3 * bound_s
+        done, most_s = (self.model.acked, self.model.executed), 3 * bound_s
         if not self.model.tracked or not any(source.left for source in self.sources):
-            done, most_s = self.model.executed, 3 * bound_s + ROW_S * self.model.executed
+            most_s += ROW_S * self.model.executed
         if done != self._done[0]:
             self._done = done, now_s
         return now_s < self._done[1] + STILL_S and now_s < self.healed_s + most_s
