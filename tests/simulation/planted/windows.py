@@ -258,7 +258,7 @@ FIRST_LOOK = {
     "a_watermark_goes_back": 9,
     "windows_fire_a_millisecond_late": 11,
     "late_tuples_are_not_acked": 8,
-    "sessions_merge_with_one_other": 8,
+    "sessions_merge_with_one_other": 25,
     "watermarks_are_not_resent": 2,
     "the_end_of_a_stream_is_sent_once": 36,
     "results_come_after_their_watermark": 4,
