@@ -17,6 +17,8 @@ from pathlib import Path
 
 def main(limit_s: float, command: list[str], *, gives_way: bool) -> int:
     """Run, wait, kill the process group at the bound."""
+    # A script that is started with `&` has Ctrl-C ignored, and so has all that it starts: tests of Ctrl-C would fail.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     if gives_way:
         give_way(process.pid)

@@ -65,6 +65,13 @@ def test_a_program_is_killed_at_the_bound_and_what_it_started_with_it(tmp_path: 
     assert ended(int((tmp_path / "pid").read_text()))
 
 
+def test_a_program_receives_ctrl_c_also_if_the_gate_does_not():
+    program = "import signal; raise SystemExit(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    words = [sys.executable, str(ROOT / ".ci/bounded.py"), "10", sys.executable, "-c", program]
+    gate = f"import signal, subprocess; signal.signal(2, signal.SIG_IGN); raise SystemExit(subprocess.call({words!r}))"
+    assert subprocess.run([sys.executable, "-c", gate], check=False).returncode == 1
+
+
 def test_a_program_is_killed_when_the_gate_is(tmp_path: Path):
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     command = [sys.executable, str(ROOT / ".ci/bounded.py"), "60", sys.executable, "-c", child]
