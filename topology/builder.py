@@ -175,6 +175,9 @@ class TopologyBuilder:
         """
         components, problems = check(self._declarations, config)
         resources, more = check_resources(self._resources)
+        given: Unchecked = summary
+        if given is not None and not callable(given):
+            more.append(f"summary is a function of the results, not a {type(given).__name__}; settings are config=…")
         if problems or more:
             raise TopologyError(problems + more)
         topology = Topology(components, name, summary, config, resources)

@@ -25,6 +25,7 @@ from aiostorm.topology import (
     StreamDecl,
     StreamId,
     TopologyBuilder,
+    TopologyError,
 )
 
 from .parts import Count, Lines, Mine, Split
@@ -147,3 +148,10 @@ def test_settings_of_the_class_lie_below_those_of_the_declaration() -> None:
     builder = TopologyBuilder()
     builder.set_spout("lines", Busy).set_config(max_spout_pending=5)
     assert builder.create_topology().components["lines"].config == {"max_spout_pending": 5, "turn_max_ms": 2}
+
+
+def test_settings_that_are_given_as_the_summary_are_a_mistake() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines)
+    with pytest.raises(TopologyError, match="summary is a function of the results, not a Config; settings are config="):
+        builder.create_topology("words", Config())  # type: ignore[arg-type]
