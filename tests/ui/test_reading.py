@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from aiostorm import BasicBolt, LocalCluster, TopologyBuilder, spout
+from aiostorm import LocalCluster, TopologyBuilder
 from aiostorm.backpressure import Backpressure, ComponentPressure, SpoutPacing, TaskPressure
 from aiostorm.cluster import RemoteTopology, TopologySocket
 from aiostorm.cluster.control.view import View, view_of
 from aiostorm.cluster.runtimes import WorkerStatus
 from aiostorm.metrics import Histogram, ProgressMetrics, Series, TaskMetrics, TimeMetrics, pack_task
 from aiostorm.metrics.histogram import new_counts
-from aiostorm.topology import Topology
 from aiostorm.ui.model import (
     ComponentDetail,
     GraphEdge,
@@ -41,30 +40,7 @@ from aiostorm.ui.reading import (
 )
 from aiostorm.ui.recent import Recent
 
-
-@spout(outputs="n")
-def numbers() -> Any:
-    yield from ()
-
-
-class Half(BasicBolt):
-    outputs = "half"
-
-    def execute(self, tup: Any, collector: Any) -> None:
-        collector.emit((tup["n"] / 2,))
-
-
-class Sink(BasicBolt):
-    def execute(self, tup: Any, collector: Any) -> None:
-        pass
-
-
-def topology() -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", numbers, 2)
-    builder.set_bolt("half", Half, 2).fields_grouping("numbers", "n")
-    builder.set_bolt("sink", Sink).local_or_shuffle_grouping("half")
-    return builder.create_topology()
+from ..cluster.report.parts import Half, Sink, numbers, topology
 
 
 def taking(seconds: float, rows: int, slow: int = 0) -> Histogram:
