@@ -47,6 +47,7 @@ class MapSink(Sink):
         self._value = value
         self._combine = combine
         self._updates: dict[tuple[Any, ...], Any] = {}
+        self._prepared = 0  # keys with a snapshot: its abort brings them back
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Combine the row with those of its key."""
@@ -55,6 +56,7 @@ class MapSink(Sink):
     def pre_commit(self, number: int) -> Mapping[str, Any] | None:
         """The updates by key; None without rows."""
         updates, self._updates = self._updates, {}
+        self._prepared = len(updates)
         return {"number": number, "keys": list(updates), "values": list(updates.values())} if updates else None
 
     def commit(self, handle: Mapping[str, Any]) -> None:
@@ -62,6 +64,7 @@ class MapSink(Sink):
         self._map.begin(handle["number"])
         pairs = zip(handle["keys"], handle["values"], strict=True)
         self._map.multi_update({tuple(key): partial(self._combined, value) for key, value in pairs})
+        self._prepared = 0
 
     def abort(self, handle: Mapping[str, Any]) -> None:
         """Keep the updates for the next snapshot."""
@@ -69,10 +72,11 @@ class MapSink(Sink):
         for key, value in self._updates.items():
             self._add(updates, key, value)
         self._updates = updates
+        self._prepared = 0
 
     def held_rows(self) -> int:
-        """One for each key."""
-        return len(self._updates)
+        """One for each key: also of those that wait for the commit of their snapshot."""
+        return len(self._updates) + self._prepared
 
     def _add(self, updates: dict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
         updates[key] = self._combine(updates[key], value) if key in updates else value

@@ -65,9 +65,11 @@ class Commits(Component):
         raise NotImplementedError(f"{type(self).__name__} must define abort")
 
     def held_rows(self) -> int | None:
-        """How many rows it keeps in memory for the next `pre_commit`; None: all that came since the last commit.
+        """How many rows it keeps in memory until they are committed; None: all that came since the last commit.
 
-        At `sink_held_max_rows`, or `sink_held_max_bytes`, the spouts wait. Called between rows; it must be quick.
+        Also those that `pre_commit` has returned, if `abort` takes them into memory again: else spouts would go on with
+        each attempt at a snapshot, and each that fails would add rows. At `sink_held_max_rows`, or
+        `sink_held_max_bytes`, the spouts wait. Called between rows; it must be quick.
         """
         return None
 

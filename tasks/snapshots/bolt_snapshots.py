@@ -237,6 +237,7 @@ class BoltSnapshots:
                     error = user_error(raised)
                     task.report("abort", error)
                     task.go_back(error)  # the sink may have lost the rows
+            self._report_held()
 
     def _report_held(self) -> None:
         """Report how many rows the sink holds, if that has come to another level."""

@@ -234,6 +234,28 @@ async def test_a_sink_with_a_value_for_each_key_holds_so_many(tmp_path: Path, ke
     assert sum(total for _, total in values.values()) == 3000
 
 
+async def test_a_sink_with_a_value_for_each_key_gets_no_more_with_each_attempt(tmp_path: Path) -> None:
+    values, emitted = Values(), 0
+
+    @spout(outputs=("key", "n"), repeatable=True)
+    async def numbers() -> AsyncIterator[tuple[int, int]]:
+        nonlocal emitted
+        for n in range(20_000):
+            emitted = n
+            yield n, 1
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sums", MapSink(values, key="key", value="n", combine=operator.add)).global_grouping("numbers")
+    async with opened() as cluster:
+        running = await cluster.submit("job", builder.create_topology(), settings(tmp_path, snapshot_failures_max=1000))
+        await asyncio.sleep(1800)
+        assert running.snapshot_metrics is not None
+        assert running.snapshot_metrics.failed > 10
+        assert LIMIT <= emitted < LIMIT + ON_THE_WAY
+        await running.kill(0)
+
+
 async def test_a_topology_whose_spouts_wait_is_not_idle_and_can_be_drained(tmp_path: Path) -> None:
     database = Database()
     async with opened() as cluster:

@@ -67,6 +67,23 @@ def test_the_rows_of_a_failed_snapshot_are_combined_with_the_later_ones_in_their
     assert sink.pre_commit(3) is None
 
 
+def test_keys_are_held_until_they_are_committed() -> None:
+    sink = MapSink(Memory(), key=("key",), value="n", combine=operator.add)
+    sink.prepare(context())
+    for values in (("a", "1"), ("a", "2"), ("b", "3")):
+        sink.execute(row(*values), None)  # type: ignore[arg-type]
+    assert sink.held_rows() == 2
+    failed = sent(sink.pre_commit(1))
+    assert sink.held_rows() == 2, "if the snapshot fails they come back"
+    sink.abort(failed)
+    assert sink.held_rows() == 2
+    handle = sent(sink.pre_commit(2))
+    sink.execute(row("c", "4"), None)  # type: ignore[arg-type]
+    assert sink.held_rows() == 3
+    sink.commit(handle)
+    assert sink.held_rows() == 1
+
+
 def test_a_mode_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="mode is 'transactional' or 'opaque', not 'exactly'"):
         MapSink(Memory(), key="key", value="n", combine=max, mode="exactly")  # type: ignore[arg-type]
