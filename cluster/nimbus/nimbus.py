@@ -45,6 +45,7 @@ from .records import (
     RecordError,
     SupervisorRecord,
     TopologyRecord,
+    check_path,
     name_in,
     pack,
     path_of,
@@ -129,7 +130,9 @@ class Nimbus:
         found = await self._read()
         decisions = plan(found.seen)
         for name, assignment in decisions.write.items():
-            await term.commit([_put(path_of(ASSIGNMENTS, name), pack(assignment), found.versions)])
+            put = _put(path_of(ASSIGNMENTS, name), pack(assignment), found.versions)
+            # The folder, too: its watch tells that it is to be planned again, since slots may have become free.
+            await term.commit([put, Put(ASSIGNMENTS, b"")])
             log.info("%s: parent on %s, workers on %s", name, assignment.parent, ", ".join(assignment.workers))
         for name in sorted(decisions.end):
             paths = [path_of(folder, name) for folder in (ASSIGNMENTS, TOPOLOGIES)]
@@ -174,6 +177,7 @@ class Nimbus:
                 continue
             versions[path] = node.version
             try:
+                check_path(path)
                 found[name_in(child)] = unpack(kind, path, node.value)
             except RecordError as error:
                 bad[path] = str(error)

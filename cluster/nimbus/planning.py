@@ -237,10 +237,6 @@ class _Planning:
         self._used.subtract(assignment.workers)
         self._parents_on[assignment.parent] -= 1
 
-    def _put_back(self, assignment: AssignmentRecord) -> None:
-        self._used.update(assignment.workers)
-        self._parents_on[assignment.parent] += 1
-
     # -- words ---------------------------------------------------------------------------------------------------------
 
     def _too_few(self, name: str, assignment: AssignmentRecord | None) -> str:

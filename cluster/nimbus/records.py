@@ -118,6 +118,17 @@ def name_in(child: str) -> str:
     return unquote(child)
 
 
+def check_path(path: str) -> None:
+    """RecordError if this is not the path of a name: the name would have another path, or none."""
+    folder, _, child = path.rpartition("/")
+    try:
+        known = path_of(folder, name_in(child)) == path
+    except ValueError:
+        known = False
+    if not known:
+        raise RecordError(f"{path} has a name that no record has")
+
+
 def pack(record: Any) -> bytes:
     """A record as the value of a node. RecordError if it is too large."""
     kind: Any = type(record)

@@ -168,6 +168,25 @@ async def test_a_rebalance() -> None:
 # -- several nimbuses, and a store that is away ------------------------------------------------------------------------
 
 
+async def test_slots_that_a_rebalance_frees_are_given_at_once_to_those_that_were_planned_before() -> None:
+    async with cluster() as made:
+        nimbus = await made.nimbus("n1")
+        await made.supervisor("a", 1)
+        await submit(made.client, "first", TopologyRecord("words:topology"))
+        await asyncio.sleep(SOON_S)
+        await made.supervisor("b", 2)
+        await submit(made.client, "second", TWO)
+        await asyncio.sleep(SOON_S)
+        await made.end("a")
+        await asyncio.sleep(REASSIGN_S + SOON_S)
+        assert "1 of 1 workers were on supervisors that are lost" in nimbus.waiting["first"]
+        await rebalance(made.client, "second", workers=1)
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("second") == AssignmentRecord(2, "b", ("b",))
+        assert await made.assignment("first") == AssignmentRecord(1, "b", ("b",))
+        assert not nimbus.waiting
+
+
 async def test_another_one_takes_over_and_a_new_leader_counts_anew() -> None:
     async with cluster() as made:
         await made.nimbus("n1")
@@ -278,6 +297,29 @@ async def test_what_cannot_be_read_is_left_as_it_is(folder: str, caplog: pytest.
     errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1
     assert errors[0].startswith(f"left as it is: {path} holds no ")
+
+
+@pytest.mark.parametrize("folder", [TOPOLOGIES, ASSIGNMENTS, SUPERVISORS, PARENTS])
+@pytest.mark.parametrize("child", ["a%20b", "..words", "w%6Frds", "a%FF"])
+async def test_a_node_whose_name_is_none_ends_no_nimbus(
+    folder: str, child: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = {
+        TOPOLOGIES: TWO,
+        ASSIGNMENTS: AssignmentRecord(1, "a", ("a",)),
+        SUPERVISORS: SupervisorRecord("host", "address", 9),
+        PARENTS: ParentRecord("address", "a", 1),
+    }
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 4)
+        await made.client.commit([Create(f"{folder}/{child}", pack(records[folder]))])
+        await submit(made.client, "other", TWO)
+        await asyncio.sleep(60)
+        assert await made.assignment("other") == AssignmentRecord(1, "a", ("a", "a"))
+        assert await made.client.get(f"{folder}/{child}") is not None
+    errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"left as it is: {folder}/{child} has a name that no record has"]
 
 
 async def test_a_supervisor_whose_record_cannot_be_read_is_not_missing() -> None:
