@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 SAMPLED: Final = 13
 """A prime: rows that alternate in some way are measured as often as they are there."""
 
-_MOST_PARTS: Final = 100
-"""So many values of a list or a dict are measured; the others are taken to be like them."""
+_MOST_PARTS: Final = (100, 25, 6, *[1] * 17)
+"""So many values of a list or a dict are measured, by its depth; the others are taken to be like them. So a row takes a
+limited time, whatever it contains, also if it contains itself."""
 
 _ROW_BYTES: Final = 8
 """Of a value that has no length, and of each object besides its content."""
@@ -113,18 +114,19 @@ class HeldRows:
         return level
 
 
-def _bytes_of(value: Any) -> float:
-    """About how many bytes a value has, without reading all of it."""
+def _bytes_of(value: Any, depth: int = 0) -> float:
+    """About how many bytes a value has, without reading all of it. `depth`: so many others contain it."""
     if isinstance(value, str | bytes | bytearray):
         return _ROW_BYTES + len(value)
     if isinstance(value, dict):
-        return _ROW_BYTES + _of_parts(value) + _of_parts(value.values())
+        return _ROW_BYTES + _of_parts(value, depth) + _of_parts(value.values(), depth)
     if isinstance(value, list | tuple | set | frozenset):
-        return _ROW_BYTES + _of_parts(value)
+        return _ROW_BYTES + _of_parts(value, depth)
     size = getattr(value, "nbytes", 0)  # an array, or a batch
     return _ROW_BYTES + (size if type(size) is int else 0)
 
 
-def _of_parts(parts: Collection[Any]) -> float:
-    sizes = [_bytes_of(part) for part in islice(parts, _MOST_PARTS)]
-    return sum(sizes) * len(parts) / len(sizes) if sizes else 0.0
+def _of_parts(parts: Collection[Any], depth: int) -> float:
+    most = _MOST_PARTS[depth] if depth < len(_MOST_PARTS) else 0
+    sizes = [_bytes_of(part, depth + 1) for part in islice(parts, most)]
+    return sum(sizes) * len(parts) / len(sizes) if sizes else float(_ROW_BYTES * len(parts))

@@ -93,6 +93,7 @@ def test_a_sink_may_say_what_it_keeps() -> None:
         ([["x" * 10] * 10] * 10, 1000),
         ({f"{n}": "x" * 10 for n in range(100)}, 1000),
         (["x" * 10] * 100_000, 1_000_000),
+        ([[[[[["x" * 1000]]]]]], 1000),
         (1, 8),
         (None, 8),
     ],
@@ -102,6 +103,22 @@ def test_sizes_are_estimated(value: Any, at_least: int) -> None:
     receive(here, 100, value)
     assert here.changed(None) is FULL
     assert 100 * at_least <= here.size_bytes < 500 * at_least
+
+
+def test_values_that_contain_themselves_and_each_other_are_estimated_in_limited_time() -> None:
+    own: list[Any] = [1]
+    own.append(own)
+    shared: Any = 1
+    for _ in range(8):  # to read all of it would take years
+        shared = [shared] * 100
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = {"deep": deep}
+    here = held(1 << 40, 1 << 40)
+    for value in (own, shared, deep):
+        receive(here, 13, value)
+    here.changed(None)
+    assert here.size_bytes > 13 * 100**8
 
 
 def test_columns_are_measured_exactly() -> None:
