@@ -140,10 +140,6 @@ class AsgiApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._start()
-        if self._runner.server is None or self._closed:
-            await _refuse(send, 503, "the page has ended")
-            return
         body = await _body(receive)
         if body is None:
             await _refuse(send, 413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
@@ -151,6 +147,10 @@ class AsgiApp:
         request = request_of(scope, body)
         if request is None:
             await _refuse(send, 400, "a request whose method, path or headers are not those of HTTP")
+            return
+        await self._start()
+        if self._runner.server is None or self._closed:  # perhaps while the body came
+            await _refuse(send, 503, "the page has ended")
             return
         protocol = self._runner.server()
         connection = Connection(protocol, scope)

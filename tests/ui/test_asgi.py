@@ -158,6 +158,25 @@ async def test_a_stream_ends_with_the_topology_and_with_the_application() -> Non
         assert (await Client(app, "/")()).status == 503
 
 
+async def test_a_page_that_ends_while_a_body_comes_refuses_the_request() -> None:
+    sent, ended = list[dict[str, Any]](), asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await ended.wait()
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async with pages() as app:
+        answering = asyncio.create_task(app(Client(app, f"{ONE}/trace", "POST").scope, receive, send))
+        await asyncio.sleep(0)
+        await app.aclose()
+        ended.set()
+        await answering
+    assert sent[0]["status"] == 503
+
+
 async def test_a_client_that_does_not_read_delays_no_other_and_little_is_kept_for_it() -> None:
     async with pages() as app, asyncio.TaskGroup() as group:
         slow = Client(app, "/api/v1/openapi.json")
