@@ -11,7 +11,7 @@
 With exactly once (see snapshots/messages.py for the rest):
     "setup actor":  … Open, Rebuild, Connect, Prepare, Open, Rebuild … ──► a SnapshotSetup in each Connect
     "control actor":  EndTasks, TakeSnapshot, CommitSnapshot, AbortSnapshot, HoldSpouts ──►  sent without an answer
-                ◄── TasksSaved, SaveFailed, TasksCommitted, RowsFailed ──                sent without an answer
+                ◄── TasksSaved, SaveFailed, TasksCommitted, RowsFailed, RowsHeld ──      sent without an answer
 
 1. If a worker cannot execute a command, it answers CommandFailed, whose kind decides which error the parent raises.
 2. Each message has at most one frame; results, which may be larger, come in pieces.
