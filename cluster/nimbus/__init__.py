@@ -11,10 +11,16 @@ from .orders import OrderError, rebalance, submit, want
 from .planning import REASSIGN_S, Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
+    CLUSTER,
+    ERRORS,
+    PARENT_PROCESS,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
     AssignmentRecord,
+    ClusterRecord,
+    ErrorEntry,
+    ErrorsRecord,
     ParentRecord,
     RecordError,
     SupervisorRecord,
@@ -23,16 +29,23 @@ from .records import (
     pack,
     path_of,
     unpack,
+    worker_names,
 )
 
 __all__ = [
     "ASSIGNMENTS",
+    "CLUSTER",
+    "ERRORS",
     "PARENTS",
+    "PARENT_PROCESS",
     "REASSIGN_S",
     "SUPERVISORS",
     "TOPOLOGIES",
     "AssignmentRecord",
+    "ClusterRecord",
     "Decisions",
+    "ErrorEntry",
+    "ErrorsRecord",
     "Nimbus",
     "OrderError",
     "ParentRecord",
@@ -49,4 +62,5 @@ __all__ = [
     "submit",
     "unpack",
     "want",
+    "worker_names",
 ]

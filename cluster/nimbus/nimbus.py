@@ -37,6 +37,7 @@ from ..coordination import (
 from .planning import REASSIGN_S, Seen, plan
 from .records import (
     ASSIGNMENTS,
+    ERRORS,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
@@ -136,7 +137,11 @@ class Nimbus:
             log.info("%s: parent on %s, workers on %s", name, assignment.parent, ", ".join(assignment.workers))
         for name in sorted(decisions.end):
             paths = [path_of(folder, name) for folder in (ASSIGNMENTS, TOPOLOGIES)]
-            await term.commit([Delete(path, found.versions[path]) for path in paths if path in found.versions])
+            deletes = [Delete(path, found.versions[path]) for path in paths if path in found.versions]
+            errors = path_of(ERRORS, name)
+            if await self._coordination.get(errors) is not None:
+                deletes.append(Delete(errors))
+            await term.commit(deletes)
             log.info("%s has ended", name)
         for name, why in decisions.waiting.items():
             if self.waiting.get(name) != why:
@@ -199,7 +204,7 @@ class _Found(NamedTuple):
 
 async def make_folders(coordination: Coordination) -> None:
     """Make the nodes that have the records as children, once for each store. UnavailableError, SessionLostError."""
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, ERRORS):
         if await coordination.get(folder) is None:
             with contextlib.suppress(NodeExistsError):
                 await coordination.commit([Create(folder)])

@@ -4,6 +4,8 @@
 /assignments/NAME   on which supervisors its processes run            written by the leader
 /supervisors/ID     ephemeral: a node of the cluster, and its slots   written by that supervisor
 /parents/NAME       ephemeral: the process that runs the topology     written by that process
+/errors/NAME        the last errors of a topology                     written by that process
+/cluster            what all commands must know                       written by the first nimbus
 
 1. No record holds a secret: who can read the store learns nothing but names, places and settings.
 2. A reader ignores fields that it does not know: daemons of two versions live beside each other during an upgrade.
@@ -26,6 +28,11 @@ TOPOLOGIES: Final = "/topologies"
 ASSIGNMENTS: Final = "/assignments"
 SUPERVISORS: Final = "/supervisors"
 PARENTS: Final = "/parents"
+ERRORS: Final = "/errors"
+CLUSTER: Final = "/cluster"
+
+PARENT_PROCESS: Final = "parent"
+"""The name of the process that runs a topology, beside those of its workers."""
 
 MAX_ENCODED: Final = 200
 """Characters of a name in a path."""
@@ -47,7 +54,8 @@ class TopologyRecord:
 
     `blob`: the SHA-256 of its code, in hexadecimal; empty: the code is installed on the nodes. `workers`: how many
     processes. `fewer`: it may run with fewer if there are too few free slots. `labels`: those that its nodes must have.
-    `generation`: one more with each rebalance. `submitted_s`: Unix time.
+    `generation`: one more with each rebalance. `submitted_s`: Unix time. `wait_s`: of one that is to be killed, how
+    long it may drain; None: its message timeout.
     """
 
     target: str
@@ -61,6 +69,7 @@ class TopologyRecord:
     generation: int = 1
     submitted_by: str = ""
     submitted_s: float = 0.0
+    wait_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +101,48 @@ class AssignmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class ParentRecord:
-    """The process that runs a topology. `generation`: of the assignment that it runs; `degraded`: why, or empty."""
+    """The process that runs a topology. `generation`: of the assignment that it runs; `degraded`: why, or empty.
 
-    address: str
+    `abandoned`: processes of workers that it has given up, as `worker-1@4711`: their supervisors kill them.
+    `started_s`: Unix time of the process.
+    """
+
     supervisor: str
     generation: int
+    pid: int = 0
+    host: str = ""
     state: str = ""
     degraded: str = ""
+    abandoned: tuple[str, ...] = ()
+    started_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry:
+    """An error of user code, or of a process. `at_s`: Unix time. `text`: as in the log, cut."""
+
+    at_s: float
+    where: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsRecord:
+    """The last errors of a topology, the oldest first. They outlive its processes."""
+
+    errors: tuple[ErrorEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What all commands must know. `blobs`: the place of submitted code, a URL; empty: the home folder."""
+
+    blobs: str = ""
+
+
+def worker_names(count: int) -> list[str]:
+    """The names of the workers of a topology, in the order of its assignment."""
+    return [f"worker-{index + 1}" for index in range(count)]
 
 
 def path_of(folder: str, name: str) -> str:

@@ -103,7 +103,7 @@ async def test_a_topology_is_placed_and_ended() -> None:
         assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "a"))
         # Its parent runs; the topology is killed, and keeps its place until the parent has ended.
         async with made.store.client() as parent:
-            record = ParentRecord("address", "a", 1)
+            record = ParentRecord("a", 1)
             await parent.commit([Create(path_of(PARENTS, "words"), pack(record), ephemeral=True)])
             await want(made.client, "words", "KILLED")
             await asyncio.sleep(30)
@@ -308,7 +308,7 @@ async def test_a_node_whose_name_is_none_ends_no_nimbus(
         TOPOLOGIES: TWO,
         ASSIGNMENTS: AssignmentRecord(1, "a", ("a",)),
         SUPERVISORS: SupervisorRecord("host", "address", 9),
-        PARENTS: ParentRecord("address", "a", 1),
+        PARENTS: ParentRecord("a", 1),
     }
     async with cluster() as made:
         await made.nimbus("n1")

@@ -17,6 +17,9 @@ from aiostorm.cluster.nimbus import (
     SUPERVISORS,
     TOPOLOGIES,
     AssignmentRecord,
+    ClusterRecord,
+    ErrorEntry,
+    ErrorsRecord,
     ParentRecord,
     RecordError,
     SupervisorRecord,
@@ -42,7 +45,11 @@ records = st.one_of(
     ),
     st.builds(SupervisorRecord, words, words, st.integers(0, 9), words, st.frozensets(words), words),
     st.builds(AssignmentRecord, st.integers(1, 9), words, st.lists(words).map(tuple)),
-    st.builds(ParentRecord, words, words, st.integers(1, 9), words, words),
+    st.builds(
+        ParentRecord, words, st.integers(1, 9), st.integers(0, 9), words, words, words, st.lists(words).map(tuple)
+    ),
+    st.builds(ErrorsRecord, st.lists(st.builds(ErrorEntry, st.floats(0, 2e9), words, words), max_size=3).map(tuple)),
+    st.builds(ClusterRecord, words),
 )
 
 
