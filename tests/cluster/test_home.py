@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 @pytest.mark.parametrize(
     ("environment", "path"),
     [
-        ({"AIOSTORM_HOME": "/srv/storm", "XDG_STATE_HOME": "/x"}, "/srv/storm"),
+        ({"AIOSTORM_HOME": "/storm", "XDG_STATE_HOME": "/x"}, "/storm"),
         ({"XDG_STATE_HOME": "/x"}, "/x/aiostorm"),
         ({"XDG_STATE_HOME": "relative"}, str(Path.home() / ".local/state/aiostorm")),
         ({}, str(Path.home() / ".local/state/aiostorm")),
@@ -87,6 +87,6 @@ async def test_its_store_can_be_opened_whatever_the_name_is(place: Path, name: s
 
 
 def test_names_stay_inside() -> None:
-    home = Home(Path("/home"))
-    assert home.log("../x", "parent") == Path("/home/logs/..%2Fx/parent.log")
-    assert home.slots("a/b") == Path("/home/supervisors/a%2Fb/slots")
+    home = Home(Path("/h"))
+    assert home.log("../x", "parent") == Path("/h/logs/..%2Fx/parent.log")
+    assert home.slots("a/b") == Path("/h/supervisors/a%2Fb/slots")

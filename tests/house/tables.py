@@ -211,6 +211,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
+        "cluster/home.py",  # whose is this folder, and who may reach into it?
         "cluster/stale_files.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
@@ -334,6 +335,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "runtime/process_identity.py",  # when a process began: the same
             "cluster/control/folder.py",  # a folder of sockets
+            "cluster/home.py",  # a folder of the daemons' files
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module
