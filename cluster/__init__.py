@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         WorkerTaskError,
     )
     from .health import Health, health_of, health_of_all
+    from .home import Home, HomeError
     from .local import ClusterPage, LocalCluster, cleanup_ctx, lifespan, running
     from .log_levels import LogLevel, loggers
     from .messages import DRIVER, PARENT, WORKER
@@ -54,6 +55,8 @@ __all__ = [
     "ControlSocket",
     "Health",
     "Heartbeat",
+    "Home",
+    "HomeError",
     "LifecycleTimings",
     "LocalCluster",
     "LogLevel",
@@ -104,6 +107,7 @@ __all__ = [
 _LATER = {
     "runtimes": "WorkerStatus",
     "health": "Health health_of health_of_all",
+    "home": "Home HomeError",
     "control.protocol": "StatusRequest StatusResponse TraceRequest TraceResponse UpdateRequest UpdateResponse ask",
     "control.folder": "TopologySocket find",
     "control.remote": "RemoteTopologies RemoteTopology opened_remote",

@@ -11,7 +11,7 @@ import click
 from .errors import CommandError
 
 if TYPE_CHECKING:
-    from ..cluster import Restore
+    from ..cluster import Home, Restore
     from ..topology import Config
 
 TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS are the arguments of that function:
@@ -144,3 +144,42 @@ def security_options(command: Any) -> Any:
     for option in reversed(options):  # decorators are applied from the bottom: --help shows the order above
         command = option(command)
     return command
+
+
+def cluster_options(command: Any) -> Any:
+    """The options that say which cluster is meant; `take_cluster_options` reads them."""
+    options = (
+        click.option(
+            "--home",
+            envvar="AIOSTORM_HOME",
+            metavar="DIR",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of the cluster's files on this machine. Default: AIOSTORM_HOME, else ~/.local/state/aiostorm.",
+        ),
+        click.option(
+            "--store",
+            envvar="AIOSTORM_STORE",
+            metavar="URL",
+            help="Coordination store: sqlite:PATH for the processes of one machine, zk://HOST,HOST/PATH for several. "
+            "Default: AIOSTORM_STORE, else cluster.db in the folder.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class ClusterOptions(NamedTuple):
+    """What the options of `cluster_options` say. `store`: the URL of the coordination store."""
+
+    home: Home
+    store: str
+
+
+def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
+    """Remove the options of `cluster_options` from all options. The folder is not made."""
+    from ..cluster import Home
+
+    given, store = options.pop("home"), options.pop("store")
+    home = Home.default() if given is None else Home(given.absolute())
+    return ClusterOptions(home, store or home.store_url)
