@@ -2,7 +2,7 @@
 
     HOME/cluster.db              the coordination store, if it is sqlite
     HOME/credentials             what proves that a process belongs to the cluster
-    HOME/blobs/SHA256.zip        code that was submitted          HOME/code/SHA256/    the same, unpacked
+    HOME/blobs/SHA256.blob       code that was submitted          HOME/code/SHA256/    the same, unpacked
     HOME/supervisors/ID/slots/   which processes run, for a supervisor that was restarted
     HOME/run/NAME/               the sockets of a topology        HOME/logs/NAME/      the output of its processes
 

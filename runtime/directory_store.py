@@ -7,7 +7,8 @@
 2. The directory has mode 0700, files 0600, whatever the umask; symbolic links are not followed.
 3. A directory is used by one store at a time: a second one, in this process or another, gets a StoreError (except on
    Windows, which has no flock). A `shared` store is for a process that works for the owner of the directory: it takes
-   no lock, removes nothing of others, and does not make the directory. Each blob has one writer at a time.
+   no lock, removes nothing of others, and does not make the directory. Two that write a blob at the same time do not
+   mix: one of them is the last. Appends have one writer at a time.
    A directory with files that are not of a store is refused: it would become private, and it is probably a mistake.
 4. Temporary files of an interrupted write are removed when the directory is opened, at the first call.
 5. A failed call changes nothing: a full disk is a StoreError, and the store can still be used. A failed `sync` ends it.
@@ -27,6 +28,7 @@ from typing import Final
 
 from .errors import StoreError, StorePlaceError
 from .files import OPEN_FLAGS, NewFile, make_folders, sync_file, sync_folder, write_all
+from .process_identity import ProcessIdentity
 from .store import MAX_BLOB_BYTES
 from .threaded_store import ThreadedStore, check_size
 
@@ -80,7 +82,8 @@ class _DirectoryFiles:
 
     def write(self, name: str, data: bytes) -> None:
         check_size(self._path, name, len(data), self._max_bytes)
-        temporary = os.path.join(self._path, name + _TEMPORARY)
+        own = f".{ProcessIdentity.own()}-{id(self)}" if self._shared else ""  # another process may write it, too
+        temporary = os.path.join(self._path, name + own + _TEMPORARY)
         with self._working(f"write {name}"):
             with NewFile(temporary) as new:
                 new.write(data)

@@ -30,15 +30,20 @@ _ATOMIC: Final = frozenset({"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "a
 
 
 def open_store(
-    where: str, storage_options: Mapping[str, Any] | None = None, *, shared: bool = False
+    where: str,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    shared: bool = False,
+    max_bytes: int = MAX_BLOB_BYTES,
 ) -> DirectoryStore | FsspecStore:
     """The store of a folder or a URL; nothing is read or written.
 
     StorePlaceError for a URL that fsspec does not know, or if fsspec or a driver is missing. `storage_options`:
-    for the driver, as fsspec takes them. `shared`: another process owns it (see DirectoryStore).
+    for the driver, as fsspec takes them. `shared`: another process owns it (see DirectoryStore). `max_bytes`: of a
+    blob.
     """
     if "://" not in where or where.startswith(("file://", "local://")):
-        return DirectoryStore(where.partition("://")[2] or where, shared=shared)
+        return DirectoryStore(where.partition("://")[2] or where, max_bytes=max_bytes, shared=shared)
     try:
         core = import_module("fsspec.core")
     except ImportError as error:
@@ -57,7 +62,7 @@ def open_store(
             f"{where} cannot be opened: {error}. Use a folder, or a URL that fsspec knows: s3://, gs://, abfs://, "
             "hdfs://, …"
         ) from error
-    return FsspecStore(filesystem, root)
+    return FsspecStore(filesystem, root, max_bytes=max_bytes)
 
 
 class FsspecStore(ThreadedStore):

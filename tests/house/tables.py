@@ -14,6 +14,7 @@ MACHINES: Final = (
     "actors/lanes.py",
     "actors/policy.py",
     "backpressure/*.py",
+    "cluster/code/names.py",
     "cluster/coordination/operations.py",
     "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
@@ -188,7 +189,11 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/control/folder.py",  # where running topologies are found
         "cluster/parent/process_backend.py",  # a folder for the sockets of workers
     ),
-    "shutil": ("spark/java.py",),  # which Java is on PATH
+    "shutil": (
+        "spark/java.py",  # which Java is on PATH
+        "cluster/code/archive.py",  # removes a folder
+        "cluster/code/cache.py",  # the same
+    ),
     "sqlite3": ("cluster/coordination/sqlite_tree.py",),  # a store for the processes of one machine
     "dbm": (),
     "glob": (),
@@ -211,6 +216,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
+        "cluster/code/archive.py",  # the files of a folder, packed and unpacked
+        "cluster/code/cache.py",  # the unpacked code of this machine
         "cluster/home.py",  # whose is this folder, and who may reach into it?
         "cluster/stale_files.py",  # which processes are no more
         "cluster/fingerprint.py",  # where is the file of a module?
@@ -335,6 +342,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "runtime/process_identity.py",  # when a process began: the same
             "cluster/control/folder.py",  # a folder of sockets
+            "cluster/code/archive.py",  # the files of a folder, packed and unpacked
+            "cluster/code/cache.py",  # the unpacked code of this machine
             "cluster/home.py",  # a folder of the daemons' files
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets
