@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Terminated,
     )
     from .cluster import (
+        Cluster,
         LocalCluster,
         RunningTopology,
         State,
@@ -108,7 +109,7 @@ __version__ = "0.1.0"
 _PACKAGES = {
     "actors": "Actor ActorEscalatedError ActorSystem AskFailedError AskTimeoutError Directive "
     "MailboxClosedError Ref RestartPolicy Terminated",
-    "cluster": "LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
+    "cluster": "Cluster LocalCluster RunningTopology State TopologyFailedError TopologyKilledError "
     "WorkerError cleanup_ctx lifespan running",
     "metrics": "ComponentMetrics MetricError TaskMetrics TopologyMetrics",
     "runtime": "AiostormError",
@@ -142,6 +143,7 @@ __all__ = [
     "Bolt",
     "BoltCollector",
     "BufferedWindowBolt",
+    "Cluster",
     "Collect",
     "Combined",
     "Component",

@@ -6,6 +6,16 @@ Each name is imported when it is first used, so that a process that needs one na
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .client import (
+        CheckedTarget,
+        CheckError,
+        Cluster,
+        ClusterError,
+        NoClusterError,
+        NodeInfo,
+        NotRunningError,
+        TopologyInfo,
+    )
     from .control.folder import TopologySocket, find
     from .control.protocol import (
         StatusRequest,
@@ -50,6 +60,10 @@ __all__ = [
     "PARENT",
     "TERMINATED",
     "WORKER",
+    "CheckError",
+    "CheckedTarget",
+    "Cluster",
+    "ClusterError",
     "ClusterPage",
     "ControlError",
     "ControlSocket",
@@ -63,7 +77,10 @@ __all__ = [
     "MarkedFormatter",
     "MarkedStream",
     "NetworkHeartbeatSender",
+    "NoClusterError",
+    "NodeInfo",
     "NotCompletedError",
+    "NotRunningError",
     "PipeHeartbeatSender",
     "ProcessBackend",
     "RemoteTopologies",
@@ -77,6 +94,7 @@ __all__ = [
     "StatusResponse",
     "TargetError",
     "TopologyFailedError",
+    "TopologyInfo",
     "TopologyKilledError",
     "TopologySocket",
     "TraceError",
@@ -105,6 +123,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "client": "CheckError CheckedTarget Cluster ClusterError NoClusterError NodeInfo NotRunningError TopologyInfo",
     "runtimes": "WorkerStatus",
     "health": "Health health_of health_of_all",
     "home": "Home HomeError",

@@ -19,22 +19,32 @@ import click
 from .. import __version__
 
 COMMANDS: Final = {
+    "activate": "Let the spouts of a topology of a cluster emit again.",
     "certs": "Make the certificates and the token with which the nodes of a cluster authenticate each other.",
+    "check-target": "",
     "config": "Show, describe and check settings.",
+    "deactivate": "Let the spouts of a topology of a cluster pause.",
     "demo": "Run a topology that makes its own data, with a bolt that is too slow.",
     "doctor": "Check this machine: what aiostorm needs, what is missing, and how to install it.",
     "graph": "Print the graph of a topology.",
+    "kill": "End a topology of a cluster.",
+    "list": "List the topologies of a cluster.",
+    "logs": "Show what the processes of a topology of a cluster have logged on this machine.",
+    "nodes": "List the nodes of a cluster, and who leads.",
     "pressure": "Show the backpressure of a running topology.",
+    "rebalance": "Spread a topology of a cluster anew over its nodes.",
     "run": "Run a topology on this machine.",
+    "show": "Show a topology of a cluster: what was submitted, where it runs, its last errors.",
     "snapshots": "List the snapshots of a topology.",
     "spare": "",
+    "submit": "Hand a topology over to a cluster, which runs it until it is killed.",
     "top": "Show running topologies in the terminal: rates, mailboxes, latencies, why spouts wait, errors.",
     "trace": "Trace one tuple tree of a running topology.",
     "ui": "Show topologies that run in other programs in a browser.",
     "update": "Change settings of a running topology.",
     "worker": "Run a worker: a process that runs a part of a topology for an `aiostorm run` on another machine.",
 }
-"""Name → its help text in `aiostorm --help`; empty: not shown. NAME is a click command in NAME_command.py."""
+"""Name → its help text in `aiostorm --help`; empty: not shown. NAME is a click command in NAME_command.py (- as _)."""
 
 
 class Commands(click.Group):
@@ -48,7 +58,8 @@ class Commands(click.Group):
         """The command with this name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f".{cmd_name}_command", __package__), cmd_name)
+        attribute = cmd_name.replace("-", "_")
+        found: click.Command = getattr(import_module(f".{attribute}_command", __package__), attribute)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -26,6 +26,12 @@ class ExposedCommandError(CommandError):
     exit_code = 78
 
 
+class UnavailableCommandError(CommandError):
+    """There is no cluster, or its store cannot be reached: exit code 69 (EX_UNAVAILABLE)."""
+
+    exit_code = 69
+
+
 @contextlib.contextmanager
 def errors(*, debug: bool) -> Iterator[None]:
     """Turn mistakes of the user into one message and exit code 2; Ctrl-C before the start into exit code 130."""
@@ -51,11 +57,19 @@ def errors(*, debug: bool) -> Iterator[None]:
 
 
 def _refused(error: AiostormError) -> CommandError | None:
-    """An error because of the network, the credentials or Spark; None for any other error."""
+    """An error because of the cluster, the network, the credentials or Spark; None for any other error."""
+    from ..cluster import ClusterError, HomeError, NoClusterError
+    from ..cluster.code import CodeError
+    from ..cluster.coordination import CoordinationError, SessionLostError, UnavailableError
+    from ..runtime import StoreError
     from ..spark import SparkUnavailableError, SparkWorkersError
     from ..transport import CredentialsError, ExposedError, NetworkError
 
     if isinstance(error, ExposedError):
         return ExposedCommandError(str(error))
+    if isinstance(error, NoClusterError | UnavailableError | SessionLostError):
+        return UnavailableCommandError(str(error))
+    if isinstance(error, ClusterError | CoordinationError | CodeError | HomeError | StoreError):
+        return CommandError(str(error))
     cannot = CredentialsError | NetworkError | SparkUnavailableError | SparkWorkersError
     return CommandError(str(error)) if isinstance(error, cannot) else None

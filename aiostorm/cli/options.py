@@ -53,15 +53,35 @@ def config_options(command: Any) -> Any:
     return command
 
 
+_GUARANTEE: Final = click.option(
+    "--guarantee",
+    type=click.Choice(["at-least-once", "exactly-once", "at-most-once"]),
+    help="What a row does to the results, with failures or without. Default: at-least-once.",
+)
+_STATE: Final = click.option(
+    "--state", metavar="DIR", help="Folder or URL for snapshots. Needs --guarantee exactly-once."
+)
+
+
+def guarantee_options(command: Any) -> Any:
+    """The options for the guarantee of a topology; `take_guarantee_settings` reads them."""
+    return _GUARANTEE(_STATE(command))
+
+
+def take_guarantee_settings(options: dict[str, Any]) -> tuple[str, ...]:
+    """Remove the options of `guarantee_options` from all options: what they set, as KEY=VALUE."""
+    state = options.pop("state")
+    if state is not None and "://" not in state:
+        state = str(Path(state).expanduser().absolute())  # the topology runs in another folder
+    given = {"topology.guarantee": options.pop("guarantee"), "topology.state.dir": state}
+    return tuple(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None)
+
+
 def snapshot_options(command: Any) -> Any:
     """The options for the guarantee of a run; `take_snapshot_options` reads them."""
     options = (
-        click.option(
-            "--guarantee",
-            type=click.Choice(["at-least-once", "exactly-once", "at-most-once"]),
-            help="What a row does to the results, with failures or without. Default: at-least-once.",
-        ),
-        click.option("--state", metavar="DIR", help="Folder or URL for snapshots. Needs --guarantee exactly-once."),
+        _GUARANTEE,
+        _STATE,
         click.option(
             "--restore",
             callback=_restore,

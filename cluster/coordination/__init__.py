@@ -34,7 +34,8 @@ from .operations import (
     SessionLostError,
     UnavailableError,
 )
-from .places import open_coordination
+from .places import is_there, open_coordination
+from .watches import any_changed
 
 __all__ = [
     "DELETED",
@@ -62,7 +63,9 @@ __all__ = [
     "Term",
     "UnavailableError",
     "Watch",
+    "any_changed",
     "campaign",
+    "is_there",
     "leader",
     "open_coordination",
 ]

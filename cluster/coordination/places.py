@@ -31,10 +31,7 @@ def open_coordination(
     """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite":
-        path = unquote(rest.removeprefix("//"))
-        if not path or path.endswith("/") or "\0" in path:
-            raise ValueError(f"{url!r:.300} names no file: sqlite:/var/lib/aiostorm/cluster.db")
-        return open_polled(SqliteBackend(Path(path)), clock, url, session_s=session_s)
+        return open_polled(SqliteBackend(_file(url)), clock, url, session_s=session_s)
     if scheme == "zk" and rest.startswith("//"):
         from .zookeeper import open_zookeeper  # kazoo is an extra
 
@@ -43,3 +40,15 @@ def open_coordination(
             raise ValueError("the URL names no host, or has a user: zk://host1:2181,host2:2181/aiostorm")
         return open_zookeeper(hosts, checked_path(f"/{root.rstrip('/')}") if root else "", session_s=session_s)
     raise ValueError(f"a coordination store is {_FORMS}: not {url!r:.300}")
+
+
+def is_there(url: str) -> bool:
+    """Whether there may be a store at this URL, so that a client does not make an empty one. ValueError."""
+    return not url.startswith("sqlite:") or _file(url).exists()
+
+
+def _file(url: str) -> Path:
+    path = unquote(url.partition(":")[2].removeprefix("//"))
+    if not path or path.endswith("/") or "\0" in path:
+        raise ValueError(f"{url!r:.300} names no file: sqlite:/var/lib/aiostorm/cluster.db")
+    return Path(path)

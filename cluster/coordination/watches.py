@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..changes import Changes
 
 if TYPE_CHECKING:
-    from .coordination import Status
+    from .coordination import Status, Watch
 
 
 class NodeWatch:
@@ -81,3 +81,12 @@ class Watches:
         while self.status == status:
             await self._status_changes.wait()
         return self.status
+
+
+async def any_changed(watches: Sequence[Watch], within_s: float | None = None) -> None:
+    """Wait until one of them has changed, or the time is over."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(watch.changed()) for watch in watches]
+        await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()

@@ -7,7 +7,7 @@ nimbus.py     the daemon: one of several leads, and writes the assignments
 """
 
 from .nimbus import Nimbus, make_folders
-from .orders import OrderError, rebalance, submit, want
+from .orders import MAX_WAIT_S, OrderError, rebalance, submit, want, why_unknown
 from .planning import REASSIGN_S, Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
@@ -36,6 +36,7 @@ __all__ = [
     "ASSIGNMENTS",
     "CLUSTER",
     "ERRORS",
+    "MAX_WAIT_S",
     "PARENTS",
     "PARENT_PROCESS",
     "REASSIGN_S",
@@ -62,5 +63,6 @@ __all__ = [
     "submit",
     "unpack",
     "want",
+    "why_unknown",
     "worker_names",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ..coordination import (
@@ -32,6 +32,7 @@ from ..coordination import (
     RefusedError,
     SessionLostError,
     UnavailableError,
+    any_changed,
     campaign,
 )
 from .planning import REASSIGN_S, Seen, plan
@@ -55,7 +56,7 @@ from .records import (
 
 if TYPE_CHECKING:
     from ...runtime import Clock
-    from ..coordination import Coordination, Term, Watch
+    from ..coordination import Coordination, Term
 
 log = logging.getLogger("aiostorm.nimbus")
 
@@ -119,7 +120,7 @@ class Nimbus:
                 except RefusedError as error:  # another one has written in between: read again
                     log.debug("a commit was refused: %s", error)
                     due_s = RETRY_S
-                await _any_changed(watches, due_s)
+                await any_changed(watches, due_s)
         finally:
             for watch in watches:
                 watch.close()
@@ -212,12 +213,3 @@ async def make_folders(coordination: Coordination) -> None:
 
 def _put(path: str, value: bytes, versions: Mapping[str, int]) -> Operation:
     return Put(path, value, versions[path]) if path in versions else Create(path, value)
-
-
-async def _any_changed(watches: Sequence[Watch], within_s: float | None) -> None:
-    """Wait until one of them has changed, or the time is over."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(watch.changed()) for watch in watches]
-        await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()

@@ -19,6 +19,8 @@ from .records import TOPOLOGIES, TopologyRecord, Wanted, name_in, pack, path_of,
 if TYPE_CHECKING:
     from ..coordination import Coordination
 
+MAX_WAIT_S: Final = 7 * 86_400.0
+
 TRIES: Final = 20
 """Of a change, when others change the same topology."""
 
@@ -42,9 +44,18 @@ async def submit(coordination: Coordination, name: str, record: TopologyRecord) 
         raise OrderError(f"{coordination.where} is no cluster yet: start its nimbus (aiostorm nimbus)") from error
 
 
-async def want(coordination: Coordination, name: str, wanted: Wanted) -> None:
-    """Activate, deactivate or kill a topology. OrderError if there is none, or it is being killed; UnavailableError."""
-    await _change(coordination, name, lambda record: replace(record, wanted=wanted))
+async def want(coordination: Coordination, name: str, wanted: Wanted, wait_s: float | None = None) -> None:
+    """Activate, deactivate or kill a topology. OrderError if there is none, or it is being killed; UnavailableError.
+
+    `wait_s`: how long one that is killed may drain; None: its message timeout. To kill it again changes nothing.
+    """
+    if wait_s is not None and not 0 <= wait_s < MAX_WAIT_S:
+        raise ValueError(f"a topology may drain for 0 to {MAX_WAIT_S:,.0f} s, not {wait_s}")
+
+    def changed(record: TopologyRecord) -> TopologyRecord:
+        return record if record.wanted == wanted else replace(record, wanted=wanted, wait_s=wait_s)
+
+    await _change(coordination, name, changed)
 
 
 async def rebalance(coordination: Coordination, name: str, workers: int | None = None) -> None:
@@ -67,7 +78,7 @@ async def _change(coordination: Coordination, name: str, change: Callable[[Topol
     for _ in range(TRIES):
         node = await coordination.get(path)
         if node is None:
-            raise OrderError(await _unknown(coordination, name))
+            raise OrderError(await why_unknown(coordination, name))
         before = unpack(TopologyRecord, path, node.value)
         after = change(before)
         if after == before:
@@ -82,7 +93,8 @@ async def _change(coordination: Coordination, name: str, change: Callable[[Topol
     raise OrderError(f"topology {name!r} is changed by others all the time: try again")
 
 
-async def _unknown(coordination: Coordination, name: str) -> str:
+async def why_unknown(coordination: Coordination, name: str) -> str:
+    """What to say if there is no topology of this name. NoNodeError if it is no cluster."""
     names = [name_in(child) for child in await coordination.children(TOPOLOGIES)]
     close = difflib.get_close_matches(name, names, 1)
     if close:

@@ -22,7 +22,9 @@ def context() -> click.Context:
 
 
 def test_every_module_of_a_command_is_in_the_table():
-    assert {file.name.removesuffix("_command.py") for file in CLI.glob("*_command.py")} == set(COMMANDS)
+    assert {file.name.removesuffix("_command.py").replace("_", "-") for file in CLI.glob("*_command.py")} == set(
+        COMMANDS
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -14,6 +14,8 @@ MACHINES: Final = (
     "actors/lanes.py",
     "actors/policy.py",
     "backpressure/*.py",
+    "cluster/client/settings.py",
+    "cluster/client/views.py",
     "cluster/code/names.py",
     "cluster/coordination/operations.py",
     "cluster/coordination/tree.py",
@@ -186,6 +188,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "tempfile": (
         "aiostorm/cli/doctor.py",  # can there be temporary files?
         "spark/java.py",  # a shim for one who has no home to write to
+        "cluster/client/checking.py",  # code is unpacked there to be checked
         "cluster/control/folder.py",  # where running topologies are found
         "cluster/parent/process_backend.py",  # a folder for the sockets of workers
     ),
@@ -342,8 +345,10 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "runtime/process_identity.py",  # when a process began: the same
             "cluster/control/folder.py",  # a folder of sockets
+            "cluster/client/checking.py",  # a folder for a process that imports the code
             "cluster/code/archive.py",  # the files of a folder, packed and unpacked
             "cluster/code/cache.py",  # the unpacked code of this machine
+            "cluster/coordination/places.py",  # is there a store?
             "cluster/home.py",  # a folder of the daemons' files
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/parent/process_backend.py",  # a folder of sockets

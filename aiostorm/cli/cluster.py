@@ -1,0 +1,174 @@
+"""The programs of the commands of a cluster: submit, list, show, activate, deactivate, rebalance, kill, nodes.
+
+1. Each opens the store, orders or looks, and ends. Nothing but what it waits for keeps it.
+2. Exit codes: 0 done; 1 a topology has failed, or does not run in time; 2 it cannot be done; 69 there is no cluster,
+   its store cannot be reached, or no nimbus leads which would carry the order out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ..cluster import Cluster, NotRunningError
+from .cluster_view import list_text, nodes_document, nodes_text, runs_text, show_text, topology_document
+from .errors import CommandError, UnavailableCommandError
+from .logs import log_to
+
+if TYPE_CHECKING:
+    from ..topology import Config
+    from .options import ClusterOptions
+
+STILL_S: Final = 5.0
+"""How often a command that waits says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is to be submitted (see Cluster.submit). `wait_s`: how long to wait until it runs."""
+
+    target: str
+    arguments: tuple[str, ...]
+    name: str
+    config: Config
+    code: Path | None = None
+    workers: int | None = None
+    labels: tuple[str, ...] = ()
+    fewer: bool = False
+    active: bool = True
+    check: bool = True
+    check_timeout_s: float = 30.0
+    wait_s: float = 30.0
+
+
+def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> int:
+    """Open the cluster and do this. The exit code; CommandError."""
+
+    async def opened() -> int:
+        async with Cluster(options.store, home=options.home) as cluster:
+            return await work(cluster)
+
+    handler = logging.StreamHandler()
+    log_to(handler, "warning")
+    handler.setFormatter(logging.Formatter("Warning: %(message)s"))
+    try:
+        return asyncio.run(opened())
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    except NotRunningError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 1
+
+
+async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
+    """Hand a topology over, and wait until it runs."""
+    found = await cluster.submit(
+        given.name,
+        given.target,
+        given.config,
+        arguments=given.arguments,
+        code=given.code,
+        workers=given.workers,
+        labels=given.labels,
+        fewer=given.fewer,
+        initial="ACTIVE" if given.active else "INACTIVE",
+        check=given.check,
+        check_timeout_s=given.check_timeout_s,
+    )
+    if not given.wait_s:
+        _print(f"{found.name} is submitted", topology_document(found), as_json=as_json)
+        return 0
+    await _check_leader(cluster, found.name)
+    click.echo(f"{found.name} is submitted; waits until it runs", err=True)
+    running = await cluster.wait_running(found.name, given.wait_s)
+    if running is None or running.wanted == "KILLED":
+        _print(f"{found.name} has ended", {"name": found.name, "state": "ENDED"}, as_json=as_json)
+    else:
+        _print(runs_text(running), topology_document(running), as_json=as_json)
+    return 0
+
+
+async def list_topologies(cluster: Cluster, *, as_json: bool) -> int:
+    """All topologies."""
+    found = await cluster.topologies()
+    _print(list_text(found), {"topologies": [topology_document(each) for each in found]}, as_json=as_json)
+    return 0
+
+
+async def show(cluster: Cluster, name: str, *, as_json: bool) -> int:
+    """One topology."""
+    found, errors = await cluster.topology(name), await cluster.errors(name)
+    _print(show_text(found, errors), topology_document(found, errors), as_json=as_json)
+    return 0
+
+
+async def nodes(cluster: Cluster, *, as_json: bool) -> int:
+    """Who leads, and the supervisors."""
+    leader, found = await cluster.leader(), await cluster.nodes()
+    _print(nodes_text(leader, found), nodes_document(leader, found), as_json=as_json)
+    return 0
+
+
+async def set_active(cluster: Cluster, name: str, *, active: bool, as_json: bool) -> int:
+    """Activate or deactivate a topology."""
+    await (cluster.activate(name) if active else cluster.deactivate(name))
+    word = "active" if active else "inactive"
+    _print(f"{name} is to be {word}", topology_document(await cluster.topology(name)), as_json=as_json)
+    return 0
+
+
+async def rebalance(cluster: Cluster, name: str, workers: int | None, wait_s: float, *, as_json: bool) -> int:
+    """Spread a topology anew, and wait until it runs so."""
+    await cluster.rebalance(name, workers)
+    found = await cluster.topology(name)
+    if not wait_s:
+        _print(f"{name} is to be rebalanced", topology_document(found), as_json=as_json)
+        return 0
+    await _check_leader(cluster, name)
+    running = await cluster.wait_running(name, wait_s)
+    if running is None or running.wanted == "KILLED":
+        _print(f"{name} has ended", {"name": name, "state": "ENDED"}, as_json=as_json)
+    else:
+        _print(runs_text(running), topology_document(running), as_json=as_json)
+    return 0
+
+
+async def kill(cluster: Cluster, name: str, drain_s: float | None, *, as_json: bool) -> int:
+    """End a topology, and wait until it has ended."""
+    await cluster.kill(name, drain_s)
+    await _check_leader(cluster, name)
+    waited_s = 0.0
+    try:
+        click.echo(f"{name} is ending; Ctrl-C leaves it to that", err=True)
+        while True:
+            try:
+                await cluster.wait_ended(name, STILL_S)
+            except TimeoutError:
+                waited_s += STILL_S
+                click.echo(f"{name} is ending, for {waited_s:.0f} s", err=True)
+            else:
+                break
+    except asyncio.CancelledError:
+        click.echo(f"{name} goes on ending; `aiostorm list` shows it until it has ended", err=True)
+        raise
+    _print(f"{name} has ended", {"name": name, "state": "ENDED"}, as_json=as_json)
+    return 0
+
+
+async def _check_leader(cluster: Cluster, name: str) -> None:
+    if await cluster.leader() is None:
+        raise UnavailableCommandError(
+            f"no nimbus leads now: what is ordered of {name} is kept, and carried out when one does (aiostorm nimbus)"
+        )
+
+
+def _print(text: str, document: Any, *, as_json: bool) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else text, file=sys.stdout)

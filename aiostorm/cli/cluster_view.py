@@ -1,0 +1,146 @@
+"""What the commands of a cluster print: its topologies and nodes, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from .document import plain
+from .report import printable, table
+
+if TYPE_CHECKING:
+    from ..cluster import NodeInfo, TopologyInfo
+    from ..cluster.nimbus import ErrorEntry
+
+NOTE_CHARS: Final = 70
+SHOWN_ERRORS: Final = 10
+
+
+def list_text(found: Sequence[TopologyInfo]) -> str:
+    """A line for each topology."""
+    if not found:
+        return "no topologies: `aiostorm submit` hands one over"
+    rows = [
+        (
+            printable(each.name),
+            each.state,
+            _workers(each),
+            str(_nodes(each) or ""),
+            _time(each.submitted_s),
+            _note(each),
+        )
+        for each in found
+    ]
+    return table(rows, ("name", "state", "workers", "nodes", "submitted", ""), frozenset({2, 3}))
+
+
+def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
+    """What was submitted, where it runs, and its last errors."""
+    record = each.record
+    facts = [
+        ("topology", each.name),
+        ("state", f"{each.state}{'' if each.wanted == each.state else f' (wanted: {each.wanted})'}"),
+        ("target", " ".join((record.target, *record.arguments))),
+        ("code", record.blob or "installed on the nodes"),
+        ("workers", f"{_workers(each)}{', or fewer' if record.fewer else ''}"),
+        ("labels", ", ".join(sorted(record.labels))),
+        ("generation", _generation(each)),
+        ("submitted", f"{_time(each.submitted_s)} by {record.submitted_by}"),
+        ("runs since", _time(each.started_s)),
+        ("settings", ", ".join(f"{key}={value}" for key, value in sorted(record.config.items()))),
+        ("degraded", each.degraded),
+        ("waits", each.waiting),
+    ]
+    blocks = [table([(name, printable(text)) for name, text in facts if text])]
+    if each.where:
+        blocks.append(table([(name, printable(on)) for name, on in each.where.items()], ("process", "node")))
+    if errors:
+        rows = [(_time(one.at_s), printable(one.where), printable(one.text)) for one in errors[-SHOWN_ERRORS:]]
+        blocks.append(table(rows, ("last errors", "where", "")))
+    return "\n\n".join(blocks)
+
+
+def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
+    """The nimbus that leads, and a line for each supervisor."""
+    leads = f"nimbus: {printable(leader)} leads" if leader is not None else "nimbus: none leads (aiostorm nimbus)"
+    if not found:
+        return f"{leads}\nno supervisors (aiostorm supervisor)"
+    rows = [
+        (
+            printable(each.name),
+            printable(each.host),
+            f"{each.used} of {each.slots}",
+            str(len(each.parents)),
+            printable(", ".join(each.labels)),
+            printable(each.version),
+        )
+        for each in found
+    ]
+    return (
+        f"{leads}\n\n{table(rows, ('node', 'host', 'slots used', 'parents', 'labels', 'version'), frozenset({2, 3}))}"
+    )
+
+
+def runs_text(each: TopologyInfo) -> str:
+    """A topology that runs, in one line."""
+    count, nodes = len(each.where) - 1, _nodes(each)
+    workers = f"{count} worker{'' if count == 1 else 's'}"
+    return f"{each.name} is {each.state}: {workers} on {nodes} node{'' if nodes == 1 else 's'}"
+
+
+def topology_document(each: TopologyInfo, errors: Sequence[ErrorEntry] | None = None) -> dict[str, Any]:
+    """A topology as JSON data."""
+    known: dict[str, Any] = {
+        "name": each.name,
+        "state": each.state,
+        "wanted": each.wanted,
+        "workers": each.workers,
+        "where": dict(each.where),
+        "degraded": each.degraded,
+        "waiting": each.waiting,
+        "generation": each.generation,
+        "running_generation": each.running_generation,
+        "started_s": each.started_s,
+        **_submitted(asdict(each.record)),
+    }
+    if errors is not None:
+        known["errors"] = [asdict(one) for one in errors]
+    document: dict[str, Any] = plain(known)
+    return document
+
+
+def nodes_document(leader: str | None, found: Sequence[NodeInfo]) -> dict[str, Any]:
+    """The nodes as JSON data."""
+    return {"leader": leader, "nodes": [plain(asdict(each)) for each in found]}
+
+
+def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("target", "arguments", "blob", "config", "fewer", "labels", "submitted_by", "submitted_s", "wait_s")
+    return {name: record[name] for name in names}
+
+
+def _workers(each: TopologyInfo) -> str:
+    placed = max(0, len(each.where) - 1)
+    return str(each.workers) if placed == each.workers else f"{placed} of {each.workers}"
+
+
+def _nodes(each: TopologyInfo) -> int:
+    return len(Counter(on for process, on in each.where.items() if process != "parent"))
+
+
+def _generation(each: TopologyInfo) -> str:
+    if each.running_generation in (None, each.generation):
+        return str(each.generation)
+    return f"{each.generation} (running: {each.running_generation})"
+
+
+def _note(each: TopologyInfo) -> str:
+    note = printable(each.degraded or each.waiting)
+    return note if len(note) <= NOTE_CHARS else note[: NOTE_CHARS - 1] + "…"
+
+
+def _time(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds") if at_s else ""

@@ -1,0 +1,184 @@
+"""The program of `aiostorm logs`: the last lines of log files, and what comes.
+
+    LogFile: seek to the last lines ─► read in pieces ─► lines, each with its process ─► … ─► again, with -f
+
+1. Memory is bounded, however large a file or a line is: a file is read in blocks, a long line is shown in pieces.
+2. A file that is rotated (another one has its name) is read to its end, then the new one; one that was cut begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+from urllib.parse import unquote
+
+import click
+
+from ..cluster import check_name
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ..cluster import Home
+
+BLOCK_BYTES: Final = 65_536
+MAX_LINE_BYTES: Final = 65_536
+PERIOD_S: Final = 0.2
+SUFFIX: Final = ".log"
+
+
+def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool) -> None:
+    """Print the last lines of each process, and with `follow` what comes, until Ctrl-C. CommandError."""
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    folder = home.logs(name)
+    found = log_files(folder)
+    if not found:
+        raise CommandError(_no_logs(home, name))
+    if process and process not in found:
+        close = difflib.get_close_matches(process, found, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(found)}"
+        raise CommandError(f"{name} has no logs of {process!r} on this machine; {hint}")
+    shown = {process: found[process]} if process else found
+    opened = {each: LogFile(path, lines) for each, path in shown.items()}
+    try:
+        _print(opened, at_end=not follow, prefixed=not process)
+        if follow:
+            asyncio.run(_follow(folder, process, opened))
+    finally:
+        for file in opened.values():
+            file.close()
+
+
+def log_files(folder: Path) -> dict[str, Path]:
+    """Process → its log, the parent first."""
+    try:
+        names = [name.removesuffix(SUFFIX) for name in os.listdir(folder) if name.endswith(SUFFIX)]
+    except OSError:
+        return {}
+    return {name: folder / f"{name}{SUFFIX}" for name in sorted(names, key=lambda name: (len(name), name))}
+
+
+class LogFile:
+    """A log that is read. It begins with its last `lines`; None: with its first."""
+
+    def __init__(self, path: Path, lines: int | None) -> None:
+        self._path = path
+        self._rest = b""
+        self._file: BinaryIO | None = self._open()
+        if self._file is not None and lines is not None:
+            self._file.seek(start_of(self._file, lines))
+
+    def read(self, *, at_end: bool = False) -> Iterator[str]:
+        """The lines that have come, without their ends. `at_end`: also one that is not complete."""
+        if self._file is None:
+            self._file = self._open()
+        while self._file is not None:
+            yield from self._lines(self._file)
+            if not self._changed(self._file):
+                break
+        if at_end and self._rest:
+            yield _text(self._rest)
+            self._rest = b""
+
+    def close(self) -> None:
+        """Read no longer."""
+        if self._file is not None:
+            self._file.close()
+
+    def _open(self) -> BinaryIO | None:
+        with contextlib.suppress(FileNotFoundError):  # just between two files
+            return self._path.open("rb")
+        return None
+
+    def _lines(self, file: BinaryIO) -> Iterator[str]:
+        if os.fstat(file.fileno()).st_size < file.tell():  # it was cut
+            file.seek(0)
+            self._rest = b""
+        while block := file.read(BLOCK_BYTES):
+            *lines, rest = (self._rest + block).split(b"\n")
+            for line in lines:
+                yield _text(line)
+            while len(rest) > MAX_LINE_BYTES:
+                yield _text(rest[:MAX_LINE_BYTES])
+                rest = rest[MAX_LINE_BYTES:]
+            self._rest = rest
+
+    def _changed(self, file: BinaryIO) -> bool:
+        """Has another file its name? Then that one is open now."""
+        own = os.fstat(file.fileno())
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
+            return False
+        other = self._open()
+        if other is None:
+            return False
+        file.close()
+        self._file, self._rest = other, b""
+        return True
+
+
+def start_of(file: BinaryIO, lines: int) -> int:
+    """Where the last `lines` of a file begin."""
+    at = end = file.seek(0, os.SEEK_END)
+    if not lines:
+        return end
+    missing = lines
+    while at > 0:
+        size_bytes = min(BLOCK_BYTES, at)
+        at = file.seek(at - size_bytes)
+        block = file.read(size_bytes)
+        place = len(block)
+        if at + place == end and block.endswith(b"\n"):  # the end of the last line begins none
+            place -= 1
+        while (place := block.rfind(b"\n", 0, place)) >= 0:
+            missing -= 1
+            if not missing:
+                return at + place + 1
+    return 0
+
+
+async def _follow(folder: Path, process: str, opened: dict[str, LogFile]) -> None:
+    while True:
+        await asyncio.sleep(PERIOD_S)
+        if not process:
+            for name, path in log_files(folder).items():
+                if name not in opened:  # of a process that has just been started
+                    opened[name] = LogFile(path, None)
+        _print(opened, at_end=False, prefixed=not process)
+
+
+def _print(opened: dict[str, LogFile], *, at_end: bool, prefixed: bool) -> None:
+    width = max(map(len, opened))
+    for name, file in opened.items():
+        prefix = f"{name:<{width}} | " if prefixed else ""
+        for line in file.read(at_end=at_end):
+            click.echo(f"{prefix}{line}")
+
+
+def _no_logs(home: Home, name: str) -> str:
+    try:
+        names = sorted(unquote(each) for each in os.listdir(home.logs("x").parent))
+    except OSError:
+        names = []
+    close = difflib.get_close_matches(name, names, 1)
+    if close:
+        return f"there are no logs of {name!r} on this machine; did you mean {close[0]}?"
+    there = f"there are logs of: {', '.join(names[:20])}" if names else "there are no logs of any topology"
+    return (
+        f"there are no logs of {name!r} in {home.path}: {there}. `aiostorm show {name}` says on "
+        "which nodes it runs: its logs are there"
+    )
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode(errors="backslashreplace")

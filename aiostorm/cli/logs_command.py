@@ -1,0 +1,42 @@
+"""`aiostorm logs`: show what the processes of a topology of a cluster have logged on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .errors import errors
+from .options import cluster_options, debug_option, take_cluster_options
+
+
+@click.command(epilog="Exit codes: 0 shown, 2 there are no such logs here, 130 Ctrl-C.")
+@click.argument("name")
+@click.argument("process", required=False, default="")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    metavar="LINES",
+    help="How many of the last lines of each process.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Show what comes, too, until Ctrl-C.")
+@cluster_options
+@debug_option
+def logs(name: str, process: str, lines: int, follow: bool, debug: bool, **options: Any) -> None:
+    """Show what the processes of a topology of a cluster have logged on this machine.
+
+    PROCESS is `parent`, or a worker as `worker-1`; without it the lines of all are shown, each with its process. Other
+    machines have the logs of what runs there: `aiostorm show NAME` says where that is.
+
+    \b
+      aiostorm logs orders
+      aiostorm logs orders worker-1 -n 1000 -f
+    """
+    place = take_cluster_options(options)
+    with errors(debug=debug):
+        from .log_files import show_logs
+
+        show_logs(place.home, name, process, lines, follow=follow)

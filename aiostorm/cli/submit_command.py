@@ -1,0 +1,98 @@
+"""`aiostorm submit`: hand a topology over to a cluster."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .errors import errors
+from .options import (
+    cluster_options,
+    config_options,
+    debug_option,
+    guarantee_options,
+    json_option,
+    take_cluster_options,
+    take_guarantee_settings,
+)
+
+
+@click.command(
+    epilog="Exit codes: 0 it runs (or is submitted, with --wait 0), 1 it has failed or does not run in time, 2 cannot "
+    "be submitted, 69 no cluster here, or no nimbus leads: then it is kept, and runs later."
+)
+@click.argument("target")
+@click.argument("args", nargs=-1)
+@click.option("--name", default="", help="Name of the topology. Default: its own name, or the module's.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="K", help="Worker processes. Default: topology.workers, or 2."
+)
+@click.option(
+    "--code",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="DIR|ZIP|WHEEL",
+    help="The modules of the topology. Default: they are installed on the nodes.",
+)
+@config_options
+@guarantee_options
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Nodes must have this label. Repeatable.")
+@click.option("--fewer", is_flag=True, help="Start with fewer workers if too few slots are free.")
+@click.option("--inactive", is_flag=True, help="Start with paused spouts: `aiostorm activate` lets them emit.")
+@click.option("--no-check", is_flag=True, help="Do not import the target here. Needs --name.")
+@click.option(
+    "--check-timeout",
+    "check_timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the import of the target may take.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until it runs; 0: do not wait.",
+)
+@json_option
+@cluster_options
+@debug_option
+def submit(
+    target: str,
+    args: tuple[str, ...],
+    file: Path | None,
+    settings: tuple[str, ...],
+    no_check: bool,
+    inactive: bool,
+    as_json: bool,
+    debug: bool,
+    **options: Any,
+) -> None:
+    """Hand a topology over to a cluster, which runs it until it is killed.
+
+    TARGET is MODULE:ATTRIBUTE: a topology, or a function that makes one; ARGS are the arguments of that function. Its
+    modules are those of --code (a folder is packed: no caches, environments and hidden files), or are installed on the
+    nodes. Before it is submitted, the target is imported and checked in a process of its own, which finds only these.
+
+    The topology outlives this command, and every process of the cluster. `aiostorm show`, `logs`, `top` and `ui` look
+    at it, `aiostorm kill` ends it.
+
+    \b
+      aiostorm submit --code src --workers 4 jobs.orders:topology
+      aiostorm submit --name sums --guarantee exactly-once --state s3://bucket/sums jobs.sums:make 10
+    """
+    place, of_guarantee = take_cluster_options(options), take_guarantee_settings(options)
+    with errors(debug=debug):
+        from . import cluster as program
+        from .importing import settings_of
+
+        config = settings_of(file, (*settings, *of_guarantee), None)
+        given = program.Submission(target, args, config=config, active=not inactive, check=not no_check, **options)
+        code = program.run(place, lambda opened: program.submit(opened, given, as_json=as_json))
+    sys.exit(code)

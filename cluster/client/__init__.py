@@ -1,0 +1,32 @@
+"""Client: what a program or a command does with a cluster: submit, look, change, kill.
+
+    async with Cluster() as cluster:
+        await cluster.submit("words", "jobs:topology", code="src", workers=4)
+        await cluster.wait_running("words")
+
+cluster.py    the client
+checking.py   the target in a process of its own, before it is submitted
+settings.py   settings as a record holds them
+reading.py    the records of a cluster
+views.py      what they say of topologies and nodes
+"""
+
+from .checking import CHECK_S, CheckedTarget
+from .cluster import MAX_TASKS, MAX_WORKERS, START_S, Cluster
+from .errors import CheckError, ClusterError, NoClusterError, NotRunningError
+from .views import NodeInfo, TopologyInfo
+
+__all__ = [
+    "CHECK_S",
+    "MAX_TASKS",
+    "MAX_WORKERS",
+    "START_S",
+    "CheckError",
+    "CheckedTarget",
+    "Cluster",
+    "ClusterError",
+    "NoClusterError",
+    "NodeInfo",
+    "NotRunningError",
+    "TopologyInfo",
+]

@@ -1,0 +1,397 @@
+"""The commands of a cluster, over a real store in a file. Nimbus is real, in a thread; parents are records only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiostorm.cluster import Home
+from aiostorm.cluster.coordination import Coordination, Create, Delete, NoNodeError, Put, open_coordination
+from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
+from aiostorm.cluster.nimbus import (
+    ASSIGNMENTS,
+    ERRORS,
+    PARENTS,
+    SUPERVISORS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    ErrorEntry,
+    ErrorsRecord,
+    Nimbus,
+    ParentRecord,
+    SupervisorRecord,
+    TopologyRecord,
+    pack,
+    path_of,
+    unpack,
+)
+from aiostorm.runtime import LoopClock, since_boot_s
+
+from .conftest import Command, Process
+
+FOLDERS = (TOPOLOGIES, ASSIGNMENTS, SUPERVISORS, PARENTS, ERRORS)
+
+
+class Store:
+    """A store in a file, and its records."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._tree = SqliteTree(home.path / "cluster.db")
+        self._session = self._tree.begin(since_boot_s(), 3600)
+
+    def make(self) -> None:
+        self._apply(*(Create(folder) for folder in FOLDERS))
+
+    def put(self, folder: str, name: str, record: object) -> None:
+        self._apply(Create(path_of(folder, name), pack(record)))
+
+    def topology(self, name: str) -> TopologyRecord | None:
+        node = self._tree.get(path_of(TOPOLOGIES, name))
+        return None if node is None else unpack(TopologyRecord, name, node.value)
+
+    def lead(self) -> None:
+        self._apply(Create("/leader"), Create("/leader/holder", b"host:1", ephemeral=True))
+
+    def close(self) -> None:
+        self._tree.close()
+
+    def _apply(self, *operations: Any) -> None:
+        self._tree.apply(operations, self._session, since_boot_s())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.delenv("AIOSTORM_STORE", raising=False)
+    monkeypatch.setenv("AIOSTORM_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    made = Store(home)
+    made.make()
+    yield made
+    made.close()
+
+
+WORDS = TopologyRecord(
+    "jobs.words:make",
+    ("a", "b"),
+    blob="ab" * 32,
+    config={"topology.max.spout.pending": 500},
+    workers=3,
+    submitted_by="ann@here",
+    submitted_s=1_700_000_000.0,
+)
+
+
+def filled(store: Store) -> None:
+    store.put(TOPOLOGIES, "words", WORDS)
+    store.put(ASSIGNMENTS, "words", AssignmentRecord(1, "a", ("a", "a", "b")))
+    store.put(SUPERVISORS, "a", SupervisorRecord("host-a", "unix:a", 4, "0.1.0", frozenset({"ssd"})))
+    store.put(SUPERVISORS, "b", SupervisorRecord("host-b", "unix:b", 2, "0.1.0"))
+    store.put(PARENTS, "words", ParentRecord("a", 1, state="ACTIVE", started_s=1_700_000_005.0))
+    store.put(ERRORS, "words", ErrorsRecord((ErrorEntry(1_700_000_007.0, "split[2]", "ValueError: bad\nword"),)))
+    store.put(TOPOLOGIES, "large", TopologyRecord("jobs:large", workers=9))
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+COMMANDS = (
+    ("list",),
+    ("nodes",),
+    ("show", "x"),
+    ("activate", "x"),
+    ("deactivate", "x"),
+    ("rebalance", "x"),
+    ("kill", "x"),
+    ("submit", "jobs:topology", "--name", "x", "--no-check"),
+)
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_where_there_is_no_cluster(aiostorm: Command, home: Home, arguments: tuple[str, ...]) -> None:
+    outcome = aiostorm(*arguments)
+    assert (outcome.code, outcome.out) == (69, "")
+    assert "is no cluster yet: start its daemons, `aiostorm nimbus` and `aiostorm supervisor`" in outcome.err
+    assert not home.path.exists(), "a client makes nothing"
+    made = Store(home)  # a store that no nimbus has used
+    made.close()
+    assert aiostorm(*arguments).code == 69
+
+
+@pytest.mark.parametrize("url", ["redis://x", "sqlite:", "zk://user:pw@host/x"])
+def test_a_store_that_there_cannot_be(aiostorm: Command, home: Home, url: str) -> None:
+    outcome = aiostorm("list", "--store", url)
+    assert outcome.code == 2
+    assert "pw" not in outcome.err
+
+
+def test_topologies_are_listed(aiostorm: Command, store: Store) -> None:
+    assert aiostorm("list").out == "no topologies: `aiostorm submit` hands one over\n"
+    assert aiostorm("list", "--json").json == {"topologies": []}
+    filled(store)
+    outcome = aiostorm("list")
+    assert (outcome.code, outcome.err) == (0, "")
+    head, large, words = outcome.out.splitlines()
+    assert head.split() == ["name", "state", "workers", "nodes", "submitted"]
+    assert words.split("  ")[0] == "words"
+    assert words.split() == ["words", "ACTIVE", "3", "2", "2023-11-14", "22:13:20+00:00"]
+    assert large.startswith("large  WAITING   0 of 9")
+    assert "9 slots are needed, and 3 are free" in large
+    found = aiostorm("list", "--json").json["topologies"]
+    assert [each["name"] for each in found] == ["large", "words"]
+    assert found[0]["waiting"].startswith("9 slots are needed, and 3 are free: 2 supervisors have 6 slots")
+    assert found[1]["where"] == {"parent": "a", "worker-1": "a", "worker-2": "a", "worker-3": "b"}
+
+
+def test_another_cluster_is_named_by_options(aiostorm: Command, store: Store, tmp_path: Path) -> None:
+    filled(store)
+    url = f"sqlite:{store.home.path}/cluster.db"
+    for options in (("--home", str(store.home.path)), ("--store", url)):
+        assert aiostorm("list", *options).code == 0
+    assert aiostorm("list", "--home", str(tmp_path / "other")).code == 69
+    assert aiostorm("list", "--home", str(tmp_path / "other"), "--store", url).code == 0
+
+
+def test_a_topology_is_shown(aiostorm: Command, store: Store) -> None:
+    filled(store)
+    outcome = aiostorm("show", "words")
+    assert (outcome.code, outcome.err) == (0, "")
+    facts, processes, errors = outcome.out.split("\n\n")
+    assert facts.splitlines() == [
+        "topology    words",
+        "state       ACTIVE",
+        "target      jobs.words:make a b",
+        f"code        {'ab' * 32}",
+        "workers     3",
+        "generation  1",
+        "submitted   2023-11-14 22:13:20+00:00 by ann@here",
+        "runs since  2023-11-14 22:13:25+00:00",
+        "settings    topology.max.spout.pending=500",
+    ]
+    assert [line.split() for line in processes.splitlines()] == [
+        ["process", "node"],
+        ["parent", "a"],
+        ["worker-1", "a"],
+        ["worker-2", "a"],
+        ["worker-3", "b"],
+    ]
+    assert errors.splitlines()[1] == r"2023-11-14 22:13:27+00:00  split[2]  ValueError: bad\nword"
+    found = aiostorm("show", "words", "--json").json
+    assert (found["state"], found["config"], found["arguments"]) == ("ACTIVE", WORDS.config, ["a", "b"])
+    assert found["errors"] == [{"at_s": 1_700_000_007.0, "where": "split[2]", "text": "ValueError: bad\nword"}]
+
+
+@pytest.mark.parametrize("command", ["show", "activate", "deactivate", "rebalance", "kill"])
+def test_an_unknown_name(aiostorm: Command, store: Store, command: str) -> None:
+    outcome = aiostorm(command, "wrods")
+    assert (outcome.code, outcome.err) == (2, "Error: no topology 'wrods': there is none at all\n")
+    filled(store)
+    assert aiostorm(command, "wrods").err == "Error: no topology 'wrods': did you mean 'words'?\n"
+    assert "a topology's name is" in aiostorm(command, "../x").err
+
+
+def test_nodes_are_listed(aiostorm: Command, store: Store) -> None:
+    assert aiostorm("nodes").out == ("nimbus: none leads (aiostorm nimbus)\nno supervisors (aiostorm supervisor)\n")
+    filled(store)
+    store.lead()
+    leads, empty, head, *rows = aiostorm("nodes").out.splitlines()
+    assert (leads, empty) == ("nimbus: host:1 leads", "")
+    assert head.split("  ")[0] == "node"
+    assert [row.split() for row in rows] == [
+        ["a", "host-a", "2", "of", "4", "1", "ssd", "0.1.0"],
+        ["b", "host-b", "1", "of", "2", "0", "0.1.0"],
+    ]
+    found = aiostorm("nodes", "--json").json
+    assert found["leader"] == "host:1"
+    assert [(node["name"], node["used"], node["parents"]) for node in found["nodes"]] == [
+        ("a", 2, ["words"]),
+        ("b", 1, []),
+    ]
+
+
+# -- orders ------------------------------------------------------------------------------------------------------------
+
+
+def test_orders_are_written(aiostorm: Command, store: Store) -> None:
+    filled(store)
+    store.lead()
+    outcome = aiostorm("deactivate", "words")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "words is to be inactive\n", "")
+    found = store.topology("words")
+    assert found is not None
+    assert found.wanted == "INACTIVE"
+    assert aiostorm("activate", "words", "--json").json["wanted"] == "ACTIVE"
+    outcome = aiostorm("rebalance", "words", "--workers", "5", "--wait", "0")
+    assert (outcome.code, outcome.out) == (0, "words is to be rebalanced\n")
+    found = store.topology("words")
+    assert found is not None
+    assert (found.workers, found.generation) == (5, 2)
+    outcome = aiostorm("rebalance", "words", "--wait", "0.3")
+    assert outcome.code == 1
+    assert "does not run after 0.3 s" in outcome.err
+
+
+def test_orders_are_kept_while_no_nimbus_leads(aiostorm: Command, store: Store) -> None:
+    filled(store)
+    outcome = aiostorm("deactivate", "words")
+    assert (outcome.code, outcome.out) == (0, "words is to be inactive\n")
+    assert "no nimbus leads now: the order is kept" in outcome.err
+    for command in (("kill", "-w", "0", "words"), ("submit", "a:b", "--name", "x", "--no-check")):
+        outcome = aiostorm(*command)
+        assert outcome.code == 69
+        assert "is kept, and carried out when one does (aiostorm nimbus)" in outcome.err
+    found = store.topology("words")
+    assert found is not None
+    assert (found.wanted, found.wait_s) == ("KILLED", 0)
+    assert aiostorm("submit", "a:b", "--name", "y", "--no-check", "--wait", "0").code == 0
+    assert store.topology("y") is not None
+
+
+async def _parents(client: Coordination) -> None:
+    """As supervisors and parents would: what is assigned runs, what is killed ends."""
+    while True:
+        await asyncio.sleep(0.05)
+        with contextlib.suppress(NoNodeError):
+            for name in await client.children(ASSIGNMENTS):
+                node = await client.get(f"{TOPOLOGIES}/{name}")
+                wanted = "KILLED" if node is None else unpack(TopologyRecord, name, node.value).wanted
+                path = path_of(PARENTS, name)
+                there = await client.get(path)
+                if there is None and wanted != "KILLED":
+                    record = ParentRecord("a", 1, state=wanted)
+                    await client.commit([Create(path, pack(record), ephemeral=True), Put(PARENTS, b"")])
+                elif there is not None and wanted == "KILLED":
+                    await client.commit([Delete(path)])
+
+
+@pytest.fixture
+def daemons(home: Home) -> Iterator[Home]:
+    """Nimbus, and a supervisor with 3 slots."""
+    started, loops = threading.Event(), []
+
+    async def run() -> None:
+        loops.append((asyncio.get_running_loop(), asyncio.current_task()))
+        url = home.store_url
+        async with (
+            open_coordination(url, LoopClock()) as first,
+            open_coordination(url, LoopClock()) as second,
+            asyncio.TaskGroup() as group,
+        ):
+            watch = await second.watch("/leader")
+            group.create_task(Nimbus(first, LoopClock(), b"nimbus").run())
+            while await second.get("/leader/holder") is None:
+                await watch.changed()
+            record = SupervisorRecord("host", "unix:a", 3)
+            await second.commit([Create(path_of(SUPERVISORS, "a"), pack(record), ephemeral=True)])
+            group.create_task(_parents(second))
+            started.set()
+
+    def program() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(run())
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    assert started.wait(20)
+    yield home
+    ((loop, task),) = loops
+    loop.call_soon_threadsafe(task.cancel)
+    thread.join(20)
+
+
+def code(folder: Path) -> Path:
+    (folder / "jobs").mkdir(parents=True)
+    (folder / "jobs" / "__init__.py").write_text("")
+    (folder / "jobs" / "sums.py").write_text(
+        "from aiostorm import TopologyBuilder, spout\n\n@spout(outputs='n')\ndef numbers():\n    yield 1\n\n"
+        "def make(name='sums'):\n    builder = TopologyBuilder()\n    builder.set_spout('numbers', numbers)\n"
+        "    return builder.create_topology(name)\n"
+    )
+    return folder
+
+
+def test_a_topology_is_submitted_runs_and_is_killed(aiostorm: Command, daemons: Home, tmp_path: Path) -> None:
+    folder = code(tmp_path / "in")
+    outcome = aiostorm("submit", "--code", str(folder), "jobs.sums:make", "-c", "topology.max.spout.pending=7")
+    assert (outcome.code, outcome.out) == (0, "sums is ACTIVE: 2 workers on 1 node\n"), outcome.err
+    assert "sums is submitted; waits until it runs" in outcome.err
+    found = aiostorm("show", "sums", "--json").json
+    assert found["config"] == {"topology.max.spout.pending": 7}
+    assert (daemons.blobs / f"{found['blob']}.blob").is_file()
+    outcome = aiostorm("submit", "--code", str(folder), "jobs.sums:make", "--name", "sums")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "'sums' is there already: kill it, or take another name" in outcome.err
+
+    options = (
+        "--inactive",
+        "--workers",
+        "1",
+        "--guarantee",
+        "exactly-once",
+        "--state",
+        "state",
+        "--json",
+        "--no-check",
+    )
+    outcome = aiostorm("submit", "--code", str(folder), "jobs.sums:make", "--name", "again", *options)
+    assert outcome.json["state"] == "INACTIVE"
+    assert outcome.json["config"] == {
+        "topology.guarantee": "exactly-once",
+        "topology.state.dir": str(Path("state").absolute()),
+    }
+    outcome = aiostorm("submit", "--code", str(folder), "jobs.sums:make", "third", "--wait", "0.5")
+    assert outcome.code == 1
+    assert "'third' does not run after 0.5 s: 2 slots are needed, and 0 are free" in outcome.err
+    for name in ("sums", "again", "third"):
+        outcome = aiostorm("kill", name)
+        assert (outcome.code, outcome.out) == (0, f"{name} has ended\n"), outcome.err
+    assert aiostorm("list", "--json").json == {"topologies": []}
+
+
+def test_what_cannot_be_submitted(aiostorm: Command, store: Store, tmp_path: Path) -> None:
+    folder = code(tmp_path / "in")
+    given = ("submit", "--code", str(folder))
+    for arguments, match in (
+        (("jobs.smus:make",), "there is no module jobs.smus; did you mean jobs.sums?"),
+        (("jobs.sums:mkae",), "has no attribute 'mkae'; did you mean make?"),
+        (("jobs.sums:make", "a", "b"), "cannot be called like that"),
+        (("jobs.sums:make", "-c", "topology.workers=-1"), "topology.workers"),
+        (("jobs.sums:make", "--no-check"), "needs a name"),
+        (("jobs/sums.py:make",), "submit its folder as the code"),
+        (("jobs.sums:make", "--name", "a b"), "a topology's name is"),
+        (("jobs.sums:make", "--workers", "1001"), "1 to 1,000 workers"),
+    ):
+        outcome = aiostorm(*given, *arguments)
+        assert (outcome.code, outcome.out) == (2, ""), outcome.err
+        assert match in outcome.err
+    (tmp_path / "no.zip").write_text("no zip")
+    outcome = aiostorm("submit", "--code", str(tmp_path / "no.zip"), "jobs.sums:make")
+    assert outcome.code == 2
+    assert "no.zip is no zip and no wheel" in outcome.err
+    assert aiostorm("list", "--json").json == {"topologies": []}
+
+
+def test_interrupting_a_kill_leaves_it_ending(store: Store, start: Callable[..., Process]) -> None:
+    filled(store)
+    store.lead()
+    process = start("kill", "words")
+    process.until_err("words is ending; Ctrl-C leaves it to that")
+    found = store.topology("words")
+    assert found is not None
+    assert found.wanted == "KILLED"
+    process.send(signal.SIGINT)
+    outcome = process.end()
+    assert outcome.code == 130
+    assert "words goes on ending; `aiostorm list` shows it" in outcome.err
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,101 @@
+"""`aiostorm logs`: the last lines of log files, in bounded memory, and what comes, also after a rotation."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiostorm.cli.log_files import start_of
+from aiostorm.cluster import Home
+
+from .conftest import Command, Process
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("AIOSTORM_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+def logged(home: Home, name: str, **texts: str) -> None:
+    home.logs(name).mkdir(parents=True, exist_ok=True)
+    for process, text in texts.items():
+        home.log(name, process.replace("_", "-")).write_text(text)
+
+
+def test_the_last_lines_of_all_processes(aiostorm: Command, home: Home) -> None:
+    lines = "".join(f"line {i}\n" for i in range(200))
+    logged(home, "words", parent="begins\nruns", worker_1=lines, worker_10="", worker_2="one\r\ntwo\n")
+    outcome = aiostorm("logs", "words", "-n", "2")
+    assert outcome.out.splitlines() == [
+        "parent    | begins",
+        "parent    | runs",
+        "worker-1  | line 198",
+        "worker-1  | line 199",
+        "worker-2  | one",
+        "worker-2  | two",
+    ]
+    assert aiostorm("logs", "words", "worker-1", "-n", "3").out == "line 197\nline 198\nline 199\n"
+    assert len(aiostorm("logs", "words", "worker-1").out.splitlines()) == 100
+    assert aiostorm("logs", "words", "worker-1", "-n", "0").out == ""
+
+
+def test_logs_that_are_not_here(aiostorm: Command, home: Home) -> None:
+    outcome = aiostorm("logs", "words")
+    assert outcome.code == 2
+    assert "there are no logs of 'words' in" in outcome.err
+    assert "`aiostorm show words` says on which nodes it runs" in outcome.err
+    logged(home, "words", parent="x\n", worker_1="y\n")
+    assert "did you mean words?" in aiostorm("logs", "wrods").err
+    assert "did you mean worker-1?" in aiostorm("logs", "words", "worker1").err
+    assert "there are: parent, worker-1" in aiostorm("logs", "words", "q").err
+    for name in ("..", "../x", ".", "a/b"):
+        assert "a topology's name is" in aiostorm("logs", name).err
+    assert "no logs of '../parent'" in aiostorm("logs", "words", "../parent").err
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("lines", [0, 1, 2, 5, 99, 100, 101])
+def test_where_the_last_lines_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, end: str) -> None:
+    monkeypatch.setattr("aiostorm.cli.log_files.BLOCK_BYTES", 7)
+    every = [f"{'x' * (i % 13)}{i}" for i in range(100)]
+    (tmp_path / "log").write_text("\n".join(every) + end)
+    with (tmp_path / "log").open("rb") as file:
+        file.seek(start_of(file, lines))
+        assert file.read().decode().splitlines() == (every[-lines:] if lines else [])
+
+
+def test_a_long_line_comes_in_pieces(aiostorm: Command, home: Home) -> None:
+    logged(home, "words", parent="x" * 200_000 + "\nend\n")
+    *pieces, last = aiostorm("logs", "words").out.splitlines()
+    assert last == "parent | end"
+    assert "".join(piece.removeprefix("parent | ") for piece in pieces) == "x" * 200_000
+    assert max(map(len, pieces)) < 150_000
+
+
+def test_what_comes_is_followed(home: Home, start: Callable[..., Process]) -> None:
+    logged(home, "words", parent="before\n")
+    process = start("logs", "words", "-f", "-n", "1")
+    process.until_out("parent | before")
+    log = home.log("words", "parent")
+    with log.open("a") as file:
+        file.write("half")
+        file.flush()
+        time.sleep(0.5)
+        file.write(" and half\n")
+    process.until_out("parent | half and half")
+    log.rename(log.with_suffix(".1"))
+    log.write_text("in the next file\n")
+    process.until_out("parent | in the next file")
+    log.write_text("cut\n")
+    process.until_out("parent | cut")
+    logged(home, "words", worker_1="a process that has just started\n")
+    process.until_out("worker-1 | a process that has just started")
+    process.send(signal.SIGINT)
+    outcome = process.end()
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
