@@ -4,6 +4,7 @@
 
 1. Memory is bounded, however large a file or a line is: a file is read in blocks, a long line is shown in pieces.
 2. A file that is rotated (another one has its name) is read to its end, then the new one; one that was cut begins anew.
+3. The part before, NAME.log.1, has the lines that are missing in the file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ BLOCK_BYTES: Final = 65_536
 MAX_LINE_BYTES: Final = 65_536
 PERIOD_S: Final = 0.2
 SUFFIX: Final = ".log"
+BEFORE: Final = ".1"
 
 
 def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool) -> None:
@@ -71,14 +73,21 @@ class LogFile:
     def __init__(self, path: Path, lines: int | None) -> None:
         self._path = path
         self._rest = b""
-        self._file: BinaryIO | None = self._open()
+        self._file = _opened(path)
+        self._before: BinaryIO | None = None
         if self._file is not None and lines is not None:
-            self._file.seek(start_of(self._file, lines))
+            start, missing = start_of(self._file, lines)
+            self._file.seek(start)
+            self._before = _opened_before(path, missing)
 
     def read(self, *, at_end: bool = False) -> Iterator[str]:
         """The lines that have come, without their ends. `at_end`: also one that is not complete."""
+        if self._before is not None:
+            with self._before as before:
+                self._before = None
+                yield from self._lines(before)
         if self._file is None:
-            self._file = self._open()
+            self._file = _opened(self._path)
         while self._file is not None:
             yield from self._lines(self._file)
             if not self._changed(self._file):
@@ -89,13 +98,9 @@ class LogFile:
 
     def close(self) -> None:
         """Read no longer."""
-        if self._file is not None:
-            self._file.close()
-
-    def _open(self) -> BinaryIO | None:
-        with contextlib.suppress(FileNotFoundError):  # just between two files
-            return self._path.open("rb")
-        return None
+        for file in (self._before, self._file):
+            if file is not None:
+                file.close()
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         if os.fstat(file.fileno()).st_size < file.tell():  # it was cut
@@ -119,7 +124,7 @@ class LogFile:
             return False
         if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
             return False
-        other = self._open()
+        other = _opened(self._path)
         if other is None:
             return False
         file.close()
@@ -127,11 +132,11 @@ class LogFile:
         return True
 
 
-def start_of(file: BinaryIO, lines: int) -> int:
-    """Where the last `lines` of a file begin."""
+def start_of(file: BinaryIO, lines: int) -> tuple[int, int]:
+    """Where the last `lines` of a file begin, and how many of them it does not have."""
     at = end = file.seek(0, os.SEEK_END)
     if not lines:
-        return end
+        return end, 0
     missing = lines
     while at > 0:
         size_bytes = min(BLOCK_BYTES, at)
@@ -143,8 +148,22 @@ def start_of(file: BinaryIO, lines: int) -> int:
         while (place := block.rfind(b"\n", 0, place)) >= 0:
             missing -= 1
             if not missing:
-                return at + place + 1
-    return 0
+                return at + place + 1, 0
+    return 0, missing - (1 if end else 0)
+
+
+def _opened_before(path: Path, lines: int) -> BinaryIO | None:
+    """The part before of a log, at its last `lines`; None: there is none, or nothing of it is missing."""
+    file = _opened(Path(f"{path}{BEFORE}")) if lines else None
+    if file is not None:
+        file.seek(start_of(file, lines)[0])
+    return file
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    with contextlib.suppress(FileNotFoundError):  # perhaps just between two files
+        return path.open("rb")
+    return None
 
 
 async def _follow(folder: Path, process: str, opened: dict[str, LogFile]) -> None:

@@ -24,6 +24,7 @@ from .options import cluster_options, debug_option, json_option, take_cluster_op
     help="Number of workers. Default: as it has.",
 )
 @click.option(
+    "-w",
     "--wait",
     "wait_s",
     type=click.FloatRange(0),

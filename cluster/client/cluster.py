@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from ...runtime import LoopClock
+from ...runtime import LoopClock, make_folders
 from ..code import Blobs, archive_of
 from ..coordination import NoNodeError, UnavailableError, any_changed, is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
@@ -144,6 +144,7 @@ class Cluster:
                 "`--code FOLDER MODULE:topology` (code=)"
             )
         config = recorded(conf)
+        pack(TopologyRecord(target, tuple(arguments), config=config))  # too large? Before anything is done
         await self._check_cluster()
         archive = code if isinstance(code, bytes) or code is None else await asyncio.to_thread(archive_of, Path(code))
         checked: CheckedTarget | None = None
@@ -228,7 +229,7 @@ class Cluster:
 
         async def look() -> tuple[TopologyInfo | None] | None:
             found = await self._find(name)
-            if found is not None and found.state == FAILED:
+            if found is not None and found.state == FAILED and found.is_current:
                 raise NotRunningError(f"topology {name!r} has failed: {await self._reason(found)}")
             return (found,) if found is None or found.runs or found.wanted == "KILLED" else None
 
@@ -274,11 +275,12 @@ class Cluster:
 
     async def _store(self, name: str, record: TopologyRecord, archive: bytes | None) -> None:
         """Store the code, if there is any, and then the record that names it."""
-        pack(record)  # too large? Before anything is stored
         if archive is None:
             return await submit(self._client, name, record)
         node = await self._client.get(CLUSTER)
         place = "" if node is None else unpack(ClusterRecord, CLUSTER, node.value).blobs
+        if not place:
+            await asyncio.to_thread(make_folders, str(self.home.path), mode=0o700)  # private, as daemons want it
         async with Blobs(place or str(self.home.blobs)) as blobs:
             record = replace(record, blob=await blobs.put(archive))
             await submit(self._client, name, record)
@@ -325,6 +327,8 @@ class Cluster:
             return found.waiting
         if await self.leader() is None:
             return f"it is {found.state}, and no nimbus leads: start one (aiostorm nimbus)"
+        if found.running_generation is not None and not found.is_current:
+            return f"it is {found.state} as before the rebalance (aiostorm logs {found.name})"
         last = f"; its last error: {errors[-1].where}: {errors[-1].text}" if errors else ""
         return f"it is {found.state}{last} (aiostorm logs {found.name})"
 
@@ -357,8 +361,8 @@ def _warn_if_not_installed(checked: CheckedTarget, archive: bytes | None) -> Non
     parts = Path(checked.file).parts
     if archive is None and checked.file and not {"site-packages", "dist-packages"}.intersection(parts):
         log.warning(
-            "%s is not installed, and no code is submitted: nodes find it only where they have the same file; submit "
-            "its folder with --code (code=)",
+            "%s is not in site-packages, and no code is submitted: nodes find it only where they have the same file; "
+            "submit its folder with --code (code=)",
             checked.file,
         )
 

@@ -77,7 +77,12 @@ class TopologyInfo:
     @property
     def runs(self) -> bool:
         """Does it run, as it was last submitted or rebalanced?"""
-        return self.state in RUNS and self.running_generation == self.record.generation
+        return self.state in RUNS and self.is_current
+
+    @property
+    def is_current(self) -> bool:
+        """Is its parent the one of the last rebalance?"""
+        return self.running_generation == self.record.generation
 
 
 @dataclass(frozen=True, slots=True)

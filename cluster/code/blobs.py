@@ -72,7 +72,7 @@ class Blobs:
 
     async def names(self) -> list[str]:
         """The hashes of all that are stored."""
-        return [name for name in await self._store.names() if _DIGEST.fullmatch(name)]
+        return [name for name in await self._store.names() if is_digest(name)]
 
     async def remove(self, sha256: str) -> None:
         """Remove one, if it is there."""
@@ -83,8 +83,13 @@ class Blobs:
         await self._store.close()
 
 
+def is_digest(text: str) -> bool:
+    """Is it a SHA-256, in hexadecimal?"""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def check_digest(sha256: str) -> str:
     """The SHA-256, in hexadecimal, if it is one: it becomes part of a path. BlobError."""
-    if not _DIGEST.fullmatch(sha256):
+    if not is_digest(sha256):
         raise BlobError(f"a blob is named by its SHA-256, 64 digits of 0-9 a-f: not {sha256!r:.100}")
     return sha256

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...runtime import ProcessIdentity, make_folders
 from .archive import temporary_of, unpack
-from .blobs import check_digest
+from .blobs import check_digest, is_digest
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -87,9 +87,9 @@ def _folders(folder: Path) -> set[str]:
     found = set()
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith("."):
+            if is_digest(entry.name):
                 found.add(entry.name)
-            elif _has_ended(entry.name):
+            elif entry.name.startswith(".") and _has_ended(entry.name):
                 shutil.rmtree(entry.path, ignore_errors=True)
     return found
 

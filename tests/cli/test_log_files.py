@@ -65,8 +65,20 @@ def test_where_the_last_lines_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     every = [f"{'x' * (i % 13)}{i}" for i in range(100)]
     (tmp_path / "log").write_text("\n".join(every) + end)
     with (tmp_path / "log").open("rb") as file:
-        file.seek(start_of(file, lines))
+        start, missing = start_of(file, lines)
+        assert missing == max(0, lines - 100)
+        file.seek(start)
         assert file.read().decode().splitlines() == (every[-lines:] if lines else [])
+
+
+def test_lines_that_were_rotated_away(aiostorm: Command, home: Home) -> None:
+    logged(home, "words", parent="four\nfive\n", worker_1="")
+    for process, text in {"parent": "one\ntwo\nthree\n", "worker-1": "six\n"}.items():
+        home.log("words", process).with_suffix(".log.1").write_text(text)
+    assert aiostorm("logs", "words", "parent", "-n", "3").out == "three\nfour\nfive\n"
+    assert aiostorm("logs", "words", "parent", "-n", "2").out == "four\nfive\n"
+    assert aiostorm("logs", "words", "parent").out == "one\ntwo\nthree\nfour\nfive\n"
+    assert aiostorm("logs", "words", "worker-1", "-n", "1").out == "six\n"
 
 
 def test_a_long_line_comes_in_pieces(aiostorm: Command, home: Home) -> None:

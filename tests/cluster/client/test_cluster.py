@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -188,6 +190,23 @@ async def test_a_topology_that_fails(tmp_path: Path) -> None:
             await waiting
 
 
+async def test_a_failed_topology_that_is_rebalanced_is_waited_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        await made.supervisor("a", 3)
+        await cluster.submit("words", "words:topology", check=False)
+        await asyncio.sleep(SOON_S)
+        await made.parent("words", ParentRecord("a", 1, state="FAILED", degraded="of before"))
+        await cluster.rebalance("words")
+        waiting = asyncio.create_task(cluster.wait_running("words"))
+        await asyncio.sleep(SOON_S)
+        assert not waiting.done(), "what has failed is of before the rebalance"
+        await made.parent("words", ParentRecord("a", 2, state="ACTIVE"))
+        assert await waiting is not None
+        await cluster.rebalance("words")
+        with pytest.raises(NotRunningError, match="it is ACTIVE as before the rebalance"):
+            await cluster.wait_running("words", 3)
+
+
 async def test_the_last_error_is_named_if_it_does_not_run(tmp_path: Path) -> None:
     async with world(tmp_path) as made, made.cluster() as cluster:
         await made.supervisor("a", 3)
@@ -258,6 +277,7 @@ async def test_code_is_stored_before_its_record(tmp_path: Path) -> None:
         again = await cluster.submit("words-2", "words:topology", code=pack(folder), check=False)
         assert again.record.blob == found.record.blob
         assert again.record.submitted_by.count("@") == 1
+        assert stat.S_IMODE(os.stat(tmp_path / "home").st_mode) == 0o700, "daemons would refuse another mode"
 
 
 async def test_code_goes_where_the_cluster_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
