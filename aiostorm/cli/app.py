@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "rebalance": "Spread a topology of a cluster anew over its nodes.",
     "run": "Run a topology on this machine.",
     "show": "Show a topology of a cluster: what was submitted, where it runs, its last errors.",
+    "slot": "",
     "snapshots": "List the snapshots of a topology.",
     "spare": "",
     "submit": "Hand a topology over to a cluster, which runs it until it is killed.",

@@ -215,6 +215,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/forking.py",  # a forked child ends
         "runtime/process_metrics.py",  # what this process uses
         "runtime/process_identity.py",  # which process is it?
+        "runtime/processes/detached.py",
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
@@ -237,6 +238,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         *PROGRAMS,
     ),
     "subprocess": (
+        "runtime/processes/detached.py",
         "runtime/processes/spawner.py",
         "spark/jvm_guard.py",  # outlives this process, to end a JVM that hangs
         "spark/java.py",  # asks a Java for its version
@@ -248,6 +250,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "pty": (),
     "ctypes": ("runtime/processes/parent_watch.py",),  # prctl: Python does not give it
     "signal": (
+        "runtime/processes/detached.py",
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "aiostorm/cli/signals.py",  # Ctrl-C

@@ -1,0 +1,82 @@
+"""`aiostorm slot`: a process of a supervisor that has imported what workers and parents need, and waits for its task.
+
+    {"log": "/…/worker-1.log", "arguments": ["worker", "--name", "worker-1", …]}      one line on its standard input
+
+1. It begins the task only after the line. Without one it ends: its supervisor was killed, or does not need it.
+2. It can become a worker or a parent, and nothing else.
+3. From then on its output goes to the log, and its standard input is empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from .errors import CommandError
+
+MAX_LINE_BYTES: Final = 64 * 1024
+COMMANDS: Final = ("worker", "parent")
+
+
+class Task(NamedTuple):
+    """What a slot becomes. `log`: the file for its output."""
+
+    log: Path
+    arguments: list[str]
+
+
+@click.command(hidden=True)
+def slot() -> None:
+    """Wait for a task (see the module). Not for use by hand: a supervisor starts it."""
+    from .. import cluster, transport
+    from . import worker
+
+    imported = (worker, transport.SocketNetwork, cluster.LocalCluster, cluster.ProcessBackend)
+    line = sys.stdin.buffer.readline(MAX_LINE_BYTES)
+    if not line or not imported:
+        return
+    task = parse(line)
+    _redirect(task.log)
+    from .app import cli
+
+    cli.main(task.arguments, prog_name="aiostorm")
+
+
+def parse(line: bytes) -> Task:
+    """The task in a line. CommandError."""
+    try:
+        found: Any = json.loads(line)
+        log, arguments = found["log"], found["arguments"]
+        valid = (
+            isinstance(log, str)
+            and os.path.isabs(log)
+            and isinstance(arguments, list)
+            and all(isinstance(word, str) for word in arguments)
+            and arguments[0] in COMMANDS
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise CommandError(f"the task of a slot is one line of JSON with a log and arguments: {error!r}") from error
+    if not valid:
+        raise CommandError(f"a slot becomes one of {', '.join(COMMANDS)}, with an absolute path for its log")
+    return Task(Path(log), arguments)
+
+
+def _redirect(log: Path) -> None:
+    """Send the output to the log. CommandError, which goes to where the output went before."""
+    from ..runtime.processes import open_log
+
+    try:
+        fd = open_log(log)
+    except OSError as error:
+        raise CommandError(f"{log} cannot be written: {error.strerror or error}") from error
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
