@@ -76,7 +76,8 @@ class TopologyRecord:
 class SupervisorRecord:
     """A node of the cluster while its supervisor lives. `slots`: how many workers it may run; parents need none.
 
-    `boot`: the machine since its start, so that process ids of before are not taken for those of now.
+    `boot`: the machine since its start, so that process ids of before are not taken for those of now. `process`: which
+    process it is, and which session of it.
     """
 
     host: str
@@ -85,6 +86,7 @@ class SupervisorRecord:
     version: str = ""
     labels: frozenset[str] = frozenset()
     boot: str = ""
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ MACHINES: Final = (
     "cluster/report/parts.py",
     "cluster/report/samples.py",
     "cluster/scheduler.py",
+    "cluster/supervisor/slots.py",
     "cluster/parent/worker_lifecycle.py",
     "metrics/*.py",
     "spark/batch/chunking.py",
@@ -203,6 +204,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "fileinput": (),
     "mmap": (),
     "fcntl": (
+        "cluster/supervisor/slot_files.py",  # one supervisor at a time has a folder
         "runtime/directory_store.py",  # one store at a time has a directory
         "runtime/files.py",  # macOS syncs with it
     ),
@@ -224,6 +226,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/code/cache.py",  # the unpacked code of this machine
         "cluster/home.py",  # whose is this folder, and who may reach into it?
         "cluster/stale_files.py",  # which processes are no more
+        "cluster/supervisor/logs.py",  # the logs of processes
+        "cluster/supervisor/slot_files.py",  # which processes were started
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
         "cluster/snapshots/place.py",  # the path of a folder, from the user's home and the current directory
@@ -344,6 +348,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         (
             "runtime/directory_store.py",
             "runtime/files.py",
+            "runtime/processes/detached.py",  # the output of processes
             "runtime/machine.py",  # Linux tells in files what is mounted, and which start this is
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "runtime/process_identity.py",  # when a process began: the same
@@ -354,6 +359,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/coordination/places.py",  # is there a store?
             "cluster/home.py",  # a folder of the daemons' files
             "cluster/stale_files.py",  # sockets, and folders of them
+            "cluster/supervisor/logs.py",  # the logs of processes
+            "cluster/supervisor/slot_files.py",  # which processes were started
             "cluster/parent/process_backend.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module
             "cluster/targets.py",  # what is near a name that is not found

@@ -1,0 +1,35 @@
+"""Supervisor: one on each machine of a cluster. It starts and ends the processes that are assigned to it.
+
+slots.py        which processes are started and ended
+slot_files.py   which processes were started, for the next supervisor
+launching.py    what a process is started with: its code, its arguments, its log
+logs.py         the output of processes, within a quota
+reading.py      what the store says
+running.py      the processes, as slots.py decides
+supervisor.py   the daemon
+"""
+
+from .launching import PARENT_LEASE_S, Code, Launch, Launcher
+from .running import Process, Processes, SlotNotes, Waiting
+from .slot_files import DuplicateSupervisorError, SlotFiles, SlotNote
+from .slots import Key
+from .supervisor import Launching, Supervisor, SupervisorSeams, UnknownTopologyError
+
+__all__ = [
+    "PARENT_LEASE_S",
+    "Code",
+    "DuplicateSupervisorError",
+    "Key",
+    "Launch",
+    "Launcher",
+    "Launching",
+    "Process",
+    "Processes",
+    "SlotFiles",
+    "SlotNote",
+    "SlotNotes",
+    "Supervisor",
+    "SupervisorSeams",
+    "UnknownTopologyError",
+    "Waiting",
+]

@@ -1,0 +1,103 @@
+"""Launching: what a process of a topology is started with: its code, its arguments, its log.
+
+    worker --name worker-1 --connect unix:HOME/run/…/parent --listen unix:HOME/run/…/worker-1 --target T --path CODE …
+    parent --home HOME --store URL --supervisor ID NAME
+
+1. No argument is a secret: credentials are in a file.
+2. A worker outlives its parent by a lease: the parent is started again, and goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ...runtime import make_folders
+from ..nimbus import PARENT_PROCESS
+from .logs import limit_log, prepare_log
+
+if TYPE_CHECKING:
+    from ..home import Home
+    from ..nimbus import TopologyRecord
+    from .slots import Key
+
+PARENT_LEASE_S: Final = 60
+"""How long a worker goes on without its parent."""
+
+
+class Code(Protocol):
+    """The code of submitted topologies on this machine (see cluster.code.CodeCache)."""
+
+    async def path(self, blob: str) -> str:
+        """The folder with the code of this SHA-256. AiostormError, OSError."""
+        ...
+
+    async def remove_unused(self, used: Collection[str]) -> None:
+        """Remove code that is not in `used` for some time. AiostormError, OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a process is started with. `log`: the file of its output."""
+
+    log: Path
+    arguments: tuple[str, ...]
+
+
+class Launcher:
+    """Prepares processes on this machine. `more`: further arguments of each process, as `--log-level`."""
+
+    def __init__(self, home: Home, store: str, supervisor: str, code: Code, more: Sequence[str] = ()) -> None:
+        self._home = home
+        self._store = store
+        self._supervisor = supervisor
+        self._code = code
+        self._more = tuple(more)
+
+    async def launch(self, key: Key, record: TopologyRecord) -> Launch:
+        """Fetch its code, and prepare its folders. AiostormError, OSError."""
+        code = await self._code.path(record.blob) if record.blob else ""
+        log_path = self._home.log(key.topology, key.process)
+        await asyncio.to_thread(self._prepare, key.topology, log_path)
+        if key.process == PARENT_PROCESS:
+            return Launch(log_path, self._parent(key.topology))
+        return Launch(log_path, self._worker(key, record.target, code))
+
+    async def limit_logs(self, running: Collection[Key]) -> None:
+        """Keep the logs of processes within their quota."""
+        paths = [self._home.log(key.topology, key.process) for key in running]
+        await asyncio.to_thread(_limit, paths)
+
+    async def remove_unused(self, used: Collection[str]) -> None:
+        """Remove code that no topology names. AiostormError, OSError."""
+        await self._code.remove_unused(used)
+
+    def _prepare(self, topology: str, log_path: Path) -> None:
+        make_folders(str(self._home.sockets(topology)), mode=0o700)
+        prepare_log(log_path)
+
+    def _parent(self, topology: str) -> tuple[str, ...]:
+        place = ("--home", str(self._home.path), "--store", self._store, "--supervisor", self._supervisor)
+        return (PARENT_PROCESS, *place, *self._more, "--", topology)
+
+    def _worker(self, key: Key, target: str, code: str) -> tuple[str, ...]:
+        home = self._home
+        addresses = (
+            f"--connect={home.socket(key.topology, PARENT_PROCESS)}",
+            f"--listen={home.socket(key.topology, key.process)}",
+        )
+        paths = (f"--path={code}",) if code else ()
+        lease = ("--outlive-parent", str(PARENT_LEASE_S))
+        credentials = ("--token-file", str(home.credentials))
+        # A target may begin with anything.
+        target_option = (f"--target={target}",)
+        return ("worker", "--name", key.process, *addresses, *target_option, *paths, *credentials, *lease, *self._more)
+
+
+def _limit(paths: Sequence[Path]) -> None:
+    for path in paths:
+        limit_log(path)

@@ -1,0 +1,113 @@
+"""Reading: what the store says of the processes of one supervisor.
+
+Only topologies that it runs, or has run, are read whole. A record that cannot be read is named in the log, and its
+topology is left as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ..nimbus import (
+    ASSIGNMENTS,
+    PARENT_PROCESS,
+    PARENTS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    ParentRecord,
+    RecordError,
+    TopologyRecord,
+    name_in,
+    path_of,
+    unpack,
+    worker_names,
+)
+from .slots import Assigned, Parent, Wanted
+
+if TYPE_CHECKING:
+    from ..coordination import Coordination
+
+log = logging.getLogger("aiostorm.supervisor")
+
+_Record = TypeVar("_Record")
+
+
+class Reading(NamedTuple):
+    """What is wanted, and the records of the topologies."""
+
+    wanted: Wanted
+    topologies: Mapping[str, TopologyRecord]
+
+
+class Reader:
+    """Reads for one supervisor. `name`: its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._unreadable: dict[str, str] = {}
+
+    async def read(self, coordination: Coordination, running: Collection[str]) -> Reading:
+        """What is wanted. `running`: topologies with processes here.
+
+        UnavailableError, SessionLostError; NoNodeError if it is no cluster yet.
+        """
+        bad: dict[str, str] = {}
+        assigned: dict[str, Assigned] = {}
+        topologies: dict[str, TopologyRecord] = {}
+        parents: dict[str, Parent] = {}
+        killed: set[str] = set()
+        unread: set[str] = set()
+        for child in await coordination.children(ASSIGNMENTS):
+            name = name_in(child)
+            try:
+                assignment = await _record(coordination, AssignmentRecord, ASSIGNMENTS, name)
+                if assignment is None:  # it has just been deleted
+                    continue
+                found = Assigned(assignment.generation, self._here(assignment))
+                if not found.here and name not in running:
+                    continue
+                topology = await _record(coordination, TopologyRecord, TOPOLOGIES, name)
+                parent = await _record(coordination, ParentRecord, PARENTS, name)
+            except (RecordError, ValueError) as error:
+                bad[name] = str(error)
+                unread.add(name)
+                continue
+            assigned[name] = found
+            if topology is not None:
+                topologies[name] = topology
+            if topology is None or topology.wanted == "KILLED":
+                killed.add(name)
+            if parent is not None:
+                own = parent.supervisor == self._name
+                parents[name] = Parent(parent.generation, frozenset(parent.abandoned), parent.pid if own else 0)
+        self._report(bad)
+        return Reading(Wanted(assigned, frozenset(killed), parents, frozenset(unread)), topologies)
+
+    def _here(self, assignment: AssignmentRecord) -> frozenset[str]:
+        names = worker_names(len(assignment.workers))
+        here = {name for name, on in zip(names, assignment.workers, strict=True) if on == self._name}
+        return frozenset(here | {PARENT_PROCESS} if assignment.parent == self._name else here)
+
+    def _report(self, bad: dict[str, str]) -> None:
+        for name, why in bad.items():
+            if self._unreadable.get(name) != why:
+                log.error("%s is left as it is: %s", name, why)
+        self._unreadable = bad
+
+
+async def used_code(coordination: Coordination) -> set[str]:
+    """The code that topologies name. RecordError if one cannot be read; UnavailableError, SessionLostError."""
+    used = set()
+    for child in await coordination.children(TOPOLOGIES):
+        topology = await _record(coordination, TopologyRecord, TOPOLOGIES, name_in(child))
+        if topology is not None and topology.blob:
+            used.add(topology.blob)
+    return used
+
+
+async def _record(coordination: Coordination, kind: type[_Record], folder: str, name: str) -> _Record | None:
+    path = path_of(folder, name)
+    node = await coordination.get(path)
+    return None if node is None else unpack(kind, path, node.value)

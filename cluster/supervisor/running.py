@@ -1,0 +1,207 @@
+"""Running: the processes of a supervisor, as its slots decide (slots.py).
+
+    Start ─► launch: code, folders ─► a waiting process ─► slot file ─► its task ─► runs ─► its end ─► slot file removed
+    adopted: slot file ─► runs …
+
+1. A slot file is there before the process has its task: after a kill at any moment, the next supervisor knows all
+   processes that do something.
+2. Whatever cannot be prepared is the end of a start: it is said, and tried again.
+3. When this ends, processes live on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ...runtime import AiostormError, ProcessIdentity
+from .slot_files import SlotNote
+from .slots import Decision, Failing, Key, Kill, Recovered, Rests, Slots, Start, Terminate, Wanted, why_of
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
+    from .launching import Launch
+
+log = logging.getLogger("aiostorm.supervisor")
+
+
+class Process(Protocol):
+    """A process that runs."""
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """Which process it is."""
+        ...
+
+    async def wait(self) -> int | None:
+        """Wait for its end: the exit code, minus a signal, or None if it is not known."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End it now."""
+        ...
+
+
+class Waiting(Protocol):
+    """A process that waits for its task."""
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """Which process it is."""
+        ...
+
+    async def assign(self, log_path: Path, arguments: Sequence[str]) -> Process:
+        """Give it its task. SpawnError."""
+        ...
+
+    def abandon(self) -> None:
+        """It gets none: it ends."""
+        ...
+
+
+class Processes(Protocol):
+    """Where processes come from (see runtime.processes.DetachedPool)."""
+
+    async def take(self) -> Waiting:
+        """A process that waits for its task. SpawnError."""
+        ...
+
+    def adopt(self, identity: ProcessIdentity) -> Process | None:
+        """A process that was started before, if it still runs."""
+        ...
+
+
+class SlotNotes(Protocol):
+    """Which processes were started (see SlotFiles)."""
+
+    async def read(self) -> list[SlotNote]:
+        """All that are noted. OSError."""
+        ...
+
+    async def write(self, note: SlotNote) -> None:
+        """Note it. OSError."""
+        ...
+
+    async def remove(self, key: Key) -> None:
+        """It has ended."""
+        ...
+
+
+class Running:
+    """The processes. `launch`: what one is started with. `group`: the tasks that watch them are born there."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        notes: SlotNotes,
+        launch: Callable[[Key], Awaitable[Launch]],
+        clock: Clock,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._processes = processes
+        self._notes = notes
+        self._launch = launch
+        self._clock = clock
+        self._group = group
+        self._slots = Slots()
+        self._running: dict[Key, Process] = {}
+        self._changed = asyncio.Event()
+
+    @property
+    def keys(self) -> Collection[Key]:
+        """The processes that run now."""
+        return self._running.keys()
+
+    async def adopt(self) -> None:
+        """Adopt what an earlier supervisor has started. Before anything else. OSError."""
+        for note in await self._notes.read():
+            process = self._processes.adopt(note.identity)
+            if process is None:
+                await self._notes.remove(note.key)
+                continue
+            log.info("%s (pid %d) is adopted", note.key, note.identity.pid)
+            self._slots.adopt(note.key, note.identity.pid, note.generation)
+            self._running[note.key] = process
+            self._group.create_task(self._until_end(note.key, process), name=str(note.key))
+
+    def see(self, wanted: Wanted) -> None:
+        """What is wanted now."""
+        self._follow(self._slots.see(wanted, self._clock.monotonic()))
+
+    async def run(self) -> None:
+        """Do what time brings."""
+        while True:
+            due_s = self._slots.due_s
+            within_s = None if due_s is None else max(0.0, due_s - self._clock.monotonic())
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._follow(self._slots.tick(self._clock.monotonic()))
+            self._changed.clear()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _follow(self, decisions: list[Decision]) -> None:
+        self._changed.set()
+        for decision in decisions:
+            key = decision.key
+            match decision:
+                case Start():
+                    self._group.create_task(self._start(key, decision.generation), name=str(key))
+                case Terminate():
+                    log.info("%s (pid %d) is asked to end: %s", key, self._running[key].identity.pid, decision.why)
+                    self._running[key].terminate()
+                case Kill():
+                    log.warning("%s (pid %d) is killed: %s", key, self._running[key].identity.pid, decision.why)
+                    self._running[key].kill()
+                case Failing():
+                    log.error("%s does not stay alive: %s. It is started again and again", key, decision.why)
+                case Recovered():
+                    log.info("%s stays alive again", key)
+                case Rests():
+                    log.info("%s has ended in order, and is not started again before a rebalance", key)
+
+    async def _start(self, key: Key, generation: int) -> None:
+        try:
+            process = await self._started(key, generation)
+        except (AiostormError, OSError) as error:
+            log.warning("%s cannot be started: %s", key, error)
+            await self._notes.remove(key)
+            self._follow(self._slots.not_started(key, str(error), self._clock.monotonic()))
+            return
+        if process is None:
+            self._follow(self._slots.withdrawn(key, self._clock.monotonic()))
+            return
+        log.info("%s (pid %d) is started, for generation %d", key, process.identity.pid, generation)
+        self._running[key] = process
+        self._follow(self._slots.started(key, process.identity.pid, self._clock.monotonic()))
+        await self._until_end(key, process)
+
+    async def _started(self, key: Key, generation: int) -> Process | None:
+        """The process; None: it is not wanted any more. AiostormError, OSError."""
+        launch = await self._launch(key)
+        waiting = await self._processes.take()
+        try:
+            if not self._slots.wants(key, generation):
+                waiting.abandon()
+                return None
+            await self._notes.write(SlotNote(key, generation, waiting.identity))
+            return await waiting.assign(launch.log, launch.arguments)
+        except BaseException:
+            waiting.abandon()
+            raise
+
+    async def _until_end(self, key: Key, process: Process) -> None:
+        code = await process.wait()
+        log.info("%s (pid %d) has ended: %s", key, process.identity.pid, why_of(code))
+        await self._notes.remove(key)
+        del self._running[key]
+        self._follow(self._slots.ended(key, code, self._clock.monotonic()))

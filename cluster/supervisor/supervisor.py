@@ -1,0 +1,271 @@
+"""Supervisor: runs on one machine what the cluster assigns to it: parents of topologies, and their workers.
+
+    adopt what runs ─► session: register as /supervisors/ID ─► read ─► start, end ─► wait for news ─┐
+                          ▲                                     ▲                                   │
+                          │ the session is lost: a new one      ╰───────────────────────────────────┘
+
+1. It decides from what the store says, and tells no other process: a parent and its supervisors are not connected.
+2. It may end at any time, and so may its machine's other daemons: processes live on, and the next supervisor adopts
+   them before it starts anything.
+3. While the store cannot be reached, nothing that is wanted changes; what ends is started again.
+4. There is one supervisor of a name: a second one is refused, on this machine at once, from another one when the first
+   is still there after REGISTER_S.
+5. An error that is not expected ends it: it is to be started again by what started it.
+
+From: Storm's Supervisor. It has no ports: workers of a machine find each other by sockets in its home folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ...runtime import AiostormError
+from ..coordination import (
+    Create,
+    NodeExistsError,
+    NoNodeError,
+    Put,
+    SessionLostError,
+    UnavailableError,
+    any_changed,
+)
+from ..nimbus import (
+    ASSIGNMENTS,
+    PARENTS,
+    SUPERVISORS,
+    TOPOLOGIES,
+    RecordError,
+    SupervisorRecord,
+    TopologyRecord,
+    make_folders,
+    pack,
+    path_of,
+    unpack,
+)
+from .logs import LOOK_S
+from .reading import Reader, used_code
+from .running import Running
+from .slot_files import DuplicateSupervisorError
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
+    from ..coordination import Coordination
+    from .launching import Launch
+    from .running import Processes, SlotNotes
+    from .slots import Key
+
+log = logging.getLogger("aiostorm.supervisor")
+
+RETRY_S: Final = 0.2
+REOPEN_S: Final = 1.0
+"""Until the store is opened again that could not be."""
+
+REGISTER_S: Final = 15.0
+"""How long another supervisor of this name may still be there: a session ends in 8 s."""
+
+CODE_S: Final = 60.0
+"""Between two looks for code that is not used any more."""
+
+
+class Launching(Protocol):
+    """What processes are started with (see Launcher)."""
+
+    async def launch(self, key: Key, record: TopologyRecord) -> Launch:
+        """Prepare one. AiostormError, OSError."""
+        ...
+
+    async def limit_logs(self, running: Collection[Key]) -> None:
+        """Keep logs within their quota."""
+        ...
+
+    async def remove_unused(self, used: Collection[str]) -> None:
+        """Remove code that no topology names. AiostormError, OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSeams:
+    """What a supervisor reaches outside with. `open_store`: a client with a session of its own."""
+
+    open_store: Callable[[], AbstractAsyncContextManager[Coordination]]
+    processes: Processes
+    notes: SlotNotes
+    launching: Launching
+
+
+class UnknownTopologyError(AiostormError):
+    """What a process is to run is not known here."""
+
+
+class _RefusedError(Exception):
+    """Ends all that a supervisor does."""
+
+
+class Supervisor:
+    """The daemon. `record`: what others read of it; its `process` tells sessions apart."""
+
+    def __init__(self, name: str, record: SupervisorRecord, seams: SupervisorSeams, clock: Clock) -> None:
+        self._name = name
+        self._record = record
+        self._seams = seams
+        self._clock = clock
+        self._sessions = 0
+        self._topologies: Mapping[str, TopologyRecord] = {}
+        self._reader = Reader(name)
+        self._running: Running | None = None
+        self._coordination: Coordination | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop`. DuplicateSupervisorError; CoordinationError if the store cannot be used; OSError."""
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._work())
+            stopping = group.create_task(stop.wait())
+            await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
+            work.cancel()
+            stopping.cancel()
+        if not work.cancelled():
+            raise DuplicateSupervisorError(work.result())
+        left = 0 if self._running is None else len(self._running.keys)
+        log.info("ends; %d processes live on, and are adopted by the next supervisor %s", left, self._name)
+
+    async def _work(self) -> str:
+        """Returns why this supervisor may not run."""
+        refused = ""
+        try:
+            async with asyncio.TaskGroup() as group:
+                seams = self._seams
+                running = self._running = Running(seams.processes, seams.notes, self._launch, self._clock, group)
+                await running.adopt()
+                group.create_task(running.run(), name="slots")
+                group.create_task(self._limit_logs(running), name="logs")
+                group.create_task(self._remove_code(), name="code")
+                refused = await self._keep_session(running)
+                raise _RefusedError
+        except* _RefusedError:
+            log.debug("all that it does was ended")
+        return refused
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    async def _keep_session(self, running: Running) -> str:
+        """Returns only if this supervisor may not run: why."""
+        said = False
+        while True:
+            try:
+                opened = self._seams.open_store()
+                async with opened as coordination:
+                    said = False
+                    refused = await self._session(coordination, running)
+            except UnavailableError as error:
+                if not said:
+                    log.warning("waits for its store: %s", error)
+                said = True
+                await self._clock.sleep(REOPEN_S)
+                continue
+            if refused:
+                return refused
+            log.warning("its session was lost: registers anew; its processes go on")
+
+    async def _session(self, coordination: Coordination, running: Running) -> str:
+        """One session, until it is lost. Returns why this supervisor may not run; empty: the session was lost."""
+        # Errors stay here: outside the block of the client they would come as a group.
+        try:
+            if refused := await self._register(coordination):
+                return refused
+            log.info("supervises as %s, with %d slots; store %s", self._name, self._record.slots, coordination.where)
+            self._coordination = coordination
+            await self._follow(coordination, running)
+        except SessionLostError:
+            return ""
+        finally:
+            self._coordination = None
+        return ""
+
+    async def _register(self, coordination: Coordination) -> str:
+        """Make the node. Returns who has it, and still after REGISTER_S; empty: it is made."""
+        self._sessions += 1
+        path = path_of(SUPERVISORS, self._name)
+        record = pack(replace(self._record, process=f"{self._record.process}.{self._sessions}"))
+        until_s = self._clock.monotonic() + REGISTER_S
+        said = False
+        while True:
+            try:
+                await make_folders(coordination)
+                await coordination.commit([Create(path, record, ephemeral=True), Put(SUPERVISORS, b"")])
+            except (UnavailableError, NoNodeError):
+                await self._clock.sleep(RETRY_S)
+                continue
+            except NodeExistsError:
+                pass
+            else:
+                return ""
+            try:
+                node = await coordination.get(path)
+            except UnavailableError:
+                continue
+            if node is not None and node.value == record:  # made before the store could not be reached
+                return ""
+            if node is not None and self._clock.monotonic() >= until_s:
+                return f"another supervisor {self._name} runs{_where(path, node.value)}: give this one another name"
+            if not said:
+                log.info("another supervisor %s is still registered: waits for its end", self._name)
+            said = True
+            await self._clock.sleep(RETRY_S)
+
+    async def _follow(self, coordination: Coordination, running: Running) -> None:
+        """Do what the store says, until the session is lost."""
+        watches = [await coordination.watch(folder) for folder in (ASSIGNMENTS, TOPOLOGIES, PARENTS)]
+        try:
+            while coordination.status != "lost":
+                within_s = None
+                try:
+                    if coordination.status == "connected":
+                        reading = await self._reader.read(coordination, {key.topology for key in running.keys})
+                        self._topologies = reading.topologies
+                        running.see(reading.wanted)
+                except UnavailableError:
+                    within_s = RETRY_S
+                await any_changed(watches, within_s)
+        finally:
+            for watch in watches:
+                watch.close()
+
+    # -- for the processes ---------------------------------------------------------------------------------------------
+
+    async def _launch(self, key: Key) -> Launch:
+        record = self._topologies.get(key.topology)
+        if record is None:
+            raise UnknownTopologyError(f"the record of {key.topology} could not be read yet")
+        return await self._seams.launching.launch(key, record)
+
+    async def _limit_logs(self, running: Running) -> None:
+        while True:
+            await self._clock.sleep(LOOK_S)
+            await self._seams.launching.limit_logs(list(running.keys))
+
+    async def _remove_code(self) -> None:
+        """Remove code that no topology names any more."""
+        while True:
+            await self._clock.sleep(CODE_S)
+            coordination = self._coordination
+            if coordination is None or coordination.status != "connected":
+                continue
+            try:
+                await self._seams.launching.remove_unused(await used_code(coordination))
+            except (UnavailableError, SessionLostError, RecordError) as error:
+                log.debug("no code is removed: %s", error)
+            except (AiostormError, OSError) as error:
+                log.warning("code that is not used any more cannot be removed: %s", error)
+
+
+def _where(path: str, value: bytes) -> str:
+    try:
+        record = unpack(SupervisorRecord, path, value)
+    except RecordError:
+        return ""
+    return f" on {record.host}" if record.host else ""

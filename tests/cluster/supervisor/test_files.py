@@ -1,0 +1,198 @@
+"""Slot files and logs: what is on the disk of a supervisor's machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aiostorm.cluster.home import Home
+from aiostorm.cluster.nimbus import TopologyRecord
+from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, Launcher, SlotFiles, SlotNote
+from aiostorm.cluster.supervisor.logs import limit_log, prepare_log
+from aiostorm.runtime import ProcessIdentity
+from aiostorm.runtime.processes import open_log
+
+KEY = Key("words/ü".replace("/", "-"), "worker-1")
+NOTE = SlotNote(KEY, 3, ProcessIdentity(4026531836, 4711, 98231))
+
+
+async def test_they_are_read_as_they_were_written(tmp_path: Path) -> None:
+    files = SlotFiles(tmp_path / "a" / "slots", "boot")
+    long = SlotNote(Key("ü" * 128, "parent"), 1, NOTE.identity)
+    async with files.owned():
+        assert await files.read() == []
+        for note in (NOTE, long, SlotNote(KEY, 4, NOTE.identity)):
+            await files.write(note)
+        assert {note.key: note.generation for note in await files.read()} == {KEY: 4, long.key: 1}
+        await files.remove(KEY)
+        await files.remove(KEY)
+        assert await files.read() == [long]
+        (path,) = (tmp_path / "a" / "slots").iterdir()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_processes_of_before_the_machine_was_started_are_not_there(tmp_path: Path) -> None:
+    before, now = SlotFiles(tmp_path / "slots", "one"), SlotFiles(tmp_path / "slots", "two")
+    async with before.owned():
+        await before.write(NOTE)
+    async with now.owned():
+        assert await now.read() == []
+        assert not list((tmp_path / "slots").iterdir())
+
+
+async def test_one_supervisor_has_the_folder(tmp_path: Path) -> None:
+    files = SlotFiles(tmp_path / "slots")
+    async with files.owned():
+        with pytest.raises(DuplicateSupervisorError, match="--id"):
+            async with SlotFiles(tmp_path / "slots").owned():
+                pass
+    async with files.owned():
+        pass
+
+
+GOOD = {"topology": "words", "process": "worker-1", "generation": 1, "identity": "1-2-3", "boot": "boot"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"{" * 100_000,
+        json.dumps(GOOD).encode(),
+        *[json.dumps({key: value for key, value in GOOD.items() if key != name}).encode() for name in GOOD],
+        json.dumps(GOOD | {"process": "../../x"}).encode(),
+        json.dumps(GOOD | {"topology": ""}).encode(),
+        json.dumps(GOOD | {"identity": "1-2"}).encode(),
+        json.dumps(GOOD | {"generation": "x"}).encode(),
+    ],
+    ids=range(15),
+)
+async def test_what_is_broken_is_reported_and_removed(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "slots"
+    files = SlotFiles(folder, "boot")
+    async with files.owned():
+        await files.write(NOTE)
+        (folder / "x.worker-1.json").write_bytes(content)
+        assert await files.read() == [NOTE]
+        assert not (folder / "x.worker-1.json").exists()
+        assert "is removed" in caplog.text
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_no_end_of_it(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "slots"
+    folder.mkdir(exist_ok=True)
+    (folder / "x.json").write_bytes(content)
+    assert SlotFiles(folder, "boot")._read_all() == []
+
+
+async def test_neither_links_nor_folders_are_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "slots"
+    files = SlotFiles(folder, "boot")
+    (tmp_path / "other").write_text("kept")
+    async with files.owned():
+        (folder / "link.json").symlink_to(tmp_path / "other")
+        (folder / "folder.json").mkdir()
+        os.mkfifo(folder / "pipe.json")
+        assert await files.read() == []
+        assert (tmp_path / "other").read_text() == "kept"
+        assert sorted(os.listdir(folder)) == ["folder.json"]
+        assert "cannot be removed" in caplog.text
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_too_large_begins_anew(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "worker-1.log"
+    prepare_log(log, 10)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    log.write_bytes(b"x" * 10)
+    prepare_log(log, 10)
+    assert log.read_bytes() == b"x" * 10
+    log.write_bytes(b"y" * 11)
+    prepare_log(log, 10)
+    assert log.read_bytes() == b""
+    assert Path(f"{log}.1").read_bytes() == b"y" * 11
+
+
+def test_the_log_of_a_running_process_is_cut(tmp_path: Path) -> None:
+    log = tmp_path / "worker-1.log"
+    fd = open_log(log)
+    try:
+        os.write(fd, b"0123456789")
+        limit_log(log, 10)
+        assert log.read_bytes() == b"0123456789"
+        os.write(fd, b"abcde")
+        limit_log(log, 10)
+        assert log.read_bytes() == b""
+        assert Path(f"{log}.1").read_bytes() == b"56789abcde"
+        os.write(fd, b"more")
+        assert log.read_bytes() == b"more", "it goes on at the beginning"
+        limit_log(tmp_path / "none.log", 10)
+    finally:
+        os.close(fd)
+
+
+def test_a_log_that_cannot_be_cut_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "real").write_bytes(b"x" * 20)
+    (tmp_path / "link.log").symlink_to(tmp_path / "real")
+    limit_log(tmp_path / "link.log", 10)
+    assert (tmp_path / "real").read_bytes() == b"x" * 20
+    assert "cannot be cut" in caplog.text
+    caplog.set_level(logging.INFO)
+
+
+# -- what a process is started with ------------------------------------------------------------------------------------
+
+
+class OneCode:
+    async def path(self, blob: str) -> str:
+        return f"/code/{blob}"
+
+    async def remove_unused(self, used: object) -> None:
+        raise NotImplementedError
+
+
+async def test_the_arguments_of_a_worker_and_a_parent(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    launcher = Launcher(home, "sqlite:/x.db", "a", OneCode(), ("--log-level", "info"))
+    record = TopologyRecord("words:topology", blob="abc")
+    worker = await launcher.launch(Key("words", "worker-2"), record)
+    assert worker.log == home.log("words", "worker-2")
+    assert worker.log.exists()
+    assert home.sockets("words").is_dir()
+    assert worker.arguments == (
+        "worker",
+        "--name",
+        "worker-2",
+        f"--connect={home.socket('words', 'parent')}",
+        f"--listen={home.socket('words', 'worker-2')}",
+        "--target=words:topology",
+        "--path=/code/abc",
+        "--token-file",
+        str(home.credentials),
+        "--outlive-parent",
+        "60",
+        "--log-level",
+        "info",
+    )
+    parent = await launcher.launch(Key("-words", "parent"), TopologyRecord("words:topology"))
+    place = ("--home", str(tmp_path), "--store", "sqlite:/x.db", "--supervisor", "a")
+    assert parent.arguments == ("parent", *place, "--log-level", "info", "--", "-words")
+    installed = await launcher.launch(Key("words", "worker-1"), TopologyRecord("words:topology"))
+    assert not any(argument.startswith("--path") for argument in installed.arguments)
