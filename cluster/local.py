@@ -20,7 +20,7 @@ from ..runtime import forget_process
 from ..tasks import MailboxWrapper, describe, direct
 from ..topology import Config, Segment, Topology, lost_at_restart
 from .local_runtime import LocalRuntime
-from .names import check_name
+from .names import check_name, remote_names
 from .running_topology import RunningTopology
 from .snapshots.place import Beginning
 from .targets import import_topology, target_of
@@ -43,6 +43,7 @@ class _Seams(NamedTuple):
     backend: WorkerBackend | None
     timings: LifecycleTimings | None
     open_store: Callable[[str], Store] | None
+    on_abandoned: Callable[[str, int], None]
 
 
 class ClusterPage(Protocol):
@@ -65,9 +66,10 @@ class LocalCluster:
 
     `workers=N`: each topology runs on N processes of its own, which are started and watched from here; then it is
     submitted by its import string, or is an attribute of a module. `remote_workers=M`: and on M more that are started
-    on other machines (`remote_names`). `backend` says where they run, and how they are reached: child processes and
-    private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`) say how many there
-    are, too.
+    on other machines (`remote_names`); instead of M their names may be given. `on_abandoned(name, pid)` is called when
+    a process of one of these is given up, and cannot be killed from here. `backend` says where they run, and how they
+    are reached: child processes and private sockets by default. Some worker backends (`aiostorm.spark.SparkWorkers`)
+    say how many there are, too.
 
     `open_store` opens `topology.state.dir` (exactly once): a folder or a URL of fsspec by default.
 
@@ -82,20 +84,21 @@ class LocalCluster:
         rng: Rng | None = None,
         mailbox_wrapper: MailboxWrapper = direct,
         workers: int = 0,
-        remote_workers: int = 0,
+        remote_workers: int | Sequence[str] = 0,
         backend: WorkerBackend | None = None,
         timings: LifecycleTimings | None = None,
         open_store: Callable[[str], Store] | None = None,
+        on_abandoned: Callable[[str, int], None] = lambda name, pid: None,
         ui: ClusterPage | None = None,
     ) -> None:
-        if workers < 0 or remote_workers < 0:
-            raise ValueError(f"a number of workers is 0 or more, not {min(workers, remote_workers)}")
+        if workers < 0:
+            raise ValueError(f"a number of workers is 0 or more, not {workers}")
         own = 0 if backend is None else backend.workers
         if own and workers not in (0, own):
             raise ValueError(f"the worker backend has {own} workers, not {workers}: omit workers=")
         self.workers = own or workers
-        self.remote_names = [f"remote-{i + 1}" for i in range(remote_workers)]
-        self._seams = _Seams(backend, timings, open_store)
+        self.remote_names = remote_names(remote_workers, has_local=bool(self.workers))
+        self._seams = _Seams(backend, timings, open_store, on_abandoned)
         self._page = ui
         self._registry: WorkerRegistry | None = None
         self._config = config
@@ -180,7 +183,8 @@ class LocalCluster:
             from .parent.process_backend import ProcessBackend
             from .parent.worker_registry import WorkerRegistry
 
-            self._registry = WorkerRegistry(self._system, self._seams.backend or ProcessBackend())
+            seams = self._seams
+            self._registry = WorkerRegistry(self._system, seams.backend or ProcessBackend(), seams.on_abandoned)
             try:
                 await self._registry.start()
             except BaseException:

@@ -1,7 +1,7 @@
 """Messages between a parent and its workers. The parent asks all of them but those that are sent without an answer.
 
     parent                                       worker
-                ◄── WorkerJoined ──              it has started, and listens
+                ◄── WorkerJoined ──              it has started, or its parent was; the answer is the parent's id
     "setup actor":  ImportTopology, Connect, Prepare, Open ──► in this order, each after the answer to the previous one
                 GatherResults, FetchResult, Finish ────────► results, in pieces; the end
     "control actor":  GetStatus, UpdateConfig, GetIdleReport, Peer… ──► answered at once, whatever the setup actor does
@@ -47,6 +47,9 @@ SETUP, CONTROL = "setup", "control"
 CODE_DIFFERS: Final = "CodeDiffers"
 """The kind of the CommandFailed for another code fingerprint."""
 
+FAILED_IMPORT: Final = "failed"
+"""The digest of a process that could not import its topology: it imports no other one."""
+
 PIECE_BYTES: Final = 512 * 1024
 
 RESULT_ITEMS: Final = 10_000_000
@@ -58,7 +61,8 @@ class ImportTopology:
     """Import the topology: once for each process, and only one that the worker was started for.
 
     `config`: its settings. `shape`: the description of the parent's topology; another one is refused. `code`: the
-    fingerprint of its code; empty: not compared.
+    fingerprint of its code; empty: not compared. `digest`: of all that must be equal for a later parent to go on with
+    this process (see Standing).
     """
 
     name: str
@@ -68,6 +72,7 @@ class ImportTopology:
     placement: Mapping[int, str]
     shape: str
     code: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +254,6 @@ class CommandFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerJoined:
-    """From a worker that has started. `node`: its machine. Its name is the one of the link, not in the message."""
-
-    pid: int
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
 class TaskGaveUp:
     """From a worker: a task has failed for good. `build`: of the task (see Connect)."""
 
@@ -264,6 +261,39 @@ class TaskGaveUp:
     error: str
     traceback: str
     build: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a worker that outlives its parent tells the next one about itself.
+
+    `parent`: the id of the parent that it had last. `digest`: of what it has imported (see ImportTopology); empty:
+    nothing. `has_tasks`: they were made; `works`: all are open. `address`: at which it listens. `incarnations`: peer →
+    its incarnation, as known here; `ended`: the peers whose incarnation has ended, as a parent has said. `gave_up`: the
+    first task that has failed for good.
+    """
+
+    parent: int
+    digest: str = ""
+    has_tasks: bool = False
+    works: bool = False
+    address: str = ""
+    incarnations: Mapping[str, int] = field(default_factory=dict)
+    ended: tuple[str, ...] = ()
+    gave_up: TaskGaveUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJoined:
+    """From a worker that has started, or whose parent has (`standing`). `node`: its machine.
+
+    Its name is the one of the link, not in the message. The answer is the id of the parent: a number that differs for
+    each process.
+    """
+
+    pid: int
+    node: str
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,10 +107,17 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
 
 
 def options_of(
-    name: str, parent: str, listen: str, targets: Sequence[str], *, child: bool, any_code: bool = False
+    name: str,
+    parent: str,
+    listen: str,
+    targets: Sequence[str],
+    *,
+    child: bool,
+    any_code: bool = False,
+    outlive_s: float | None = None,
 ) -> WorkerOptions:
     """The options of a worker in this process. `child`: it dies with its parent."""
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, tuple(targets), any_code)
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, tuple(targets), any_code, outlive_s)
 
 
 def add_module_paths(paths: Sequence[str]) -> None:

@@ -65,6 +65,9 @@ OTHERS: Final = 1
 )
 @log_format_option
 @security_options
+@click.option(
+    "--outlive-parent", "outlive_s", type=click.FloatRange(0, 86_400, min_open=True), metavar="SECONDS", hidden=True
+)
 @click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
 @debug_option
 def worker(
@@ -77,6 +80,7 @@ def worker(
     loop: str,
     log_level: str,
     log_format: LogFormat,
+    outlive_s: float | None,
     from_stdin: bool,
     debug: bool,
     **security: Any,
@@ -95,6 +99,6 @@ def worker(
         check_open_files(OTHERS)
         configure_logging(log_level, log_format, child=child)
         add_module_paths(paths)
-        options = options_of(name, connect, listen, targets, child=child, any_code=any_code)
+        options = options_of(name, connect, listen, targets, child=child, any_code=any_code, outlive_s=outlive_s)
         code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
     sys.exit(code)

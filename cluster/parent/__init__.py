@@ -2,7 +2,8 @@
 
 distributed_runtime.py is the topology as one runtime; assignment.py what is to run, and where its tasks are placed.
 start_order.py has the steps in which its workers start, builds.py how often: with exactly once, again and again;
-exactly_once.py puts the parts of that together. worker_queries.py asks all workers how they are.
+exactly_once.py puts the parts of that together. adoption.py (pure) decides about workers that an earlier parent has
+started. worker_queries.py asks all workers how they are.
 
 worker_handle.py is one worker as its parent handles it, worker_process.py one process of it, worker_setup.py its steps
 to running tasks, worker_lifecycle.py (pure) when it is started and killed; reports.py what the workers have reported.

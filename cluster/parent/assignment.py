@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Self
 
-from ...topology import Config, Plan, Topology, make_plan
+from ...topology import UPDATABLE, Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
 from ..messages import ImportTopology
 from ..scheduler import place, tasks_on_driver
@@ -62,7 +65,7 @@ class Deployment:
 
     def import_command(self) -> ImportTopology:
         """The command to import the topology, with the settings of now."""
-        return ImportTopology(
+        command = ImportTopology(
             name=self.name,
             target=self.assignment.target,
             arguments=self.assignment.arguments,
@@ -71,6 +74,28 @@ class Deployment:
             shape=shape_of(self.topology),
             code=fingerprint(self.code),
         )
+        return replace(command, digest=digest_of(command))
+
+
+def digest_of(command: ImportTopology) -> str:
+    """The digest of all that must be equal in a worker that goes on with its tasks under another parent.
+
+    Settings that can be changed while a topology runs do not count: such a worker is sent the new ones.
+    """
+    fixed = {key: value for key, value in command.config.items() if key not in UPDATABLE}
+    parts = (command.name, command.target, command.arguments, fixed, command.placement, command.shape, command.code)
+    return hashlib.sha256(repr(_ordered(parts)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _ordered(value: object) -> object:
+    """The value with its mappings sorted: equal ones have the same repr in every process."""
+    if isinstance(value, Mapping):
+        return sorted(((repr(key), _ordered(each)) for key, each in value.items()), key=itemgetter(0))
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in value]
+    return value
 
 
 def settings_of(config: Config) -> dict[str, Setting]:

@@ -11,6 +11,8 @@
    waits for another build.
 4. A task that fails for good before all are ready breaks the build, too: who waits for it returns.
 5. A worker that can never run makes every later build fail.
+6. The numbers of builds go on from one that differs for each parent: a worker that outlives its parent may have tasks
+   of an earlier one.
 
 From: Flink's restart of a pipelined region, which has all tasks in it.
 """
@@ -34,11 +36,21 @@ class ExactlyOnce:
     """What a DistributedRuntime needs for exactly once. `setup`: how the first tasks begin.
 
     `on_report`: gets what tasks report about snapshots. `on_worker_lost(reason)`: tasks are lost: call `rebuild`.
+    `first_build`: the number of the first build (see `first_build_of`).
     """
 
     setup: SnapshotSetup
     on_report: Callable[[SnapshotReport], None]
     on_worker_lost: Callable[[str], None]
+    first_build: int = 1
+
+
+def first_build_of(incarnation: int) -> int:
+    """The number of the first build of a parent, whose incarnation has at most 48 bits and differs for each process.
+
+    No other parent has the 16,384 numbers from there. (A CREDIT has twice the number, in 64 bits.)
+    """
+    return (incarnation << 14) + 1
 
 
 class Builds:
@@ -55,7 +67,7 @@ class Builds:
         if exactly_once is None:
             self.current = StartOrder(workers, changes)
         else:
-            self.current = StartOrder(workers, changes, 1, exactly_once.setup)
+            self.current = StartOrder(workers, changes, exactly_once.first_build, exactly_once.setup)
 
     @property
     def are_whole(self) -> bool:

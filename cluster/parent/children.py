@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..messages import WorkerJoined
 
 log = logging.getLogger("aiostorm.cluster")
+
+OnAbandoned = Callable[[str, int], None]
+"""(name, process id) of a remote worker."""
 
 
 class LocalChildren:
@@ -48,11 +51,15 @@ class LocalChildren:
 
 
 class RemoteWorkers:
-    """The workers that users start: their names, their processes, and the messages of those that came early."""
+    """The workers that users start: their names, their processes, and the messages of those that came early.
 
-    def __init__(self) -> None:
+    `on_abandoned(name, pid)`: a process is given up, and cannot be killed from here.
+    """
+
+    def __init__(self, on_abandoned: OnAbandoned) -> None:
         self.names: list[str] = []
         self.early: dict[str, WorkerJoined] = {}
+        self._on_abandoned = on_abandoned
         self._children: dict[str, RemoteChild] = {}
 
     def child(self, name: str) -> RemoteChild | None:
@@ -61,7 +68,7 @@ class RemoteWorkers:
 
     def expect(self, name: str) -> RemoteChild:
         """Wait for a process of that name."""
-        child = self._children[name] = RemoteChild(name)
+        child = self._children[name] = RemoteChild(name, self._on_abandoned)
         return child
 
     def is_awaited(self, name: str) -> bool:
@@ -73,9 +80,10 @@ class RemoteWorkers:
 class RemoteChild:
     """The Child of a remote worker, which a user starts."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, on_abandoned: OnAbandoned) -> None:
         self.name = name
         self.pid = self.incarnation = 0  # until it has joined
+        self._on_abandoned = on_abandoned
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> int:
@@ -86,7 +94,9 @@ class RemoteChild:
         self.end("it is asked to end")
 
     def kill(self) -> None:
-        """It cannot be killed from here: it ends with its lease."""
+        """It cannot be killed from here: it ends with its lease, or `on_abandoned` has it killed."""
+        if self.pid and not self.ended.done():
+            self._on_abandoned(self.name, self.pid)
         self.end("it is abandoned")
 
     def end(self, reason: str) -> None:

@@ -14,6 +14,8 @@
 6. With exactly once it is a Rebuildable, and 2 and 5 do not hold: whatever ends, the tasks of all workers are built
    again, by `rebuild` (builds.py). It is called for that, once for each build that is broken: `on_worker_lost` for a
    worker, `gave_up` for a task. A worker that ends while a build is under way is not reported: the build goes on.
+7. Workers that outlive their parent are adopted by the next one (adoption.py). Until a mode was asked for, their spouts
+   keep the one that they have: so they emit without a gap.
 
 From: Storm's supervisor and nimbus in one; theirs communicate through ZooKeeper.
 """
@@ -23,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ...tasks import CommitSnapshot
@@ -42,6 +44,7 @@ from ..messages import (
     UpdateConfig,
     WantTraces,
 )
+from .adoption import Survivors
 from .assignment import Deployment, settings_of
 from .builds import Builds, ExactlyOnce
 from .reports import DistributedReports
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from ...metrics import Trace
     from ...runtime import Profile
     from ...topology import Config, Plan, Result
+    from ..messages import Standing
     from ..runtimes import Mode, OnTaskGaveUp
     from ..snapshots.messages import SnapshotCommand, SnapshotReport, SnapshotSetup
     from .worker_lifecycle import LifecycleTimings
@@ -69,10 +73,14 @@ AGAIN_S: Final = 0.1
 
 
 class SpoutMode:
-    """The mode of the spouts of a topology: what was asked for last, and a pause while a worker is replaced."""
+    """The mode of the spouts of a topology: what was asked for last, and a pause while a worker is replaced.
+
+    `decided`: was it asked for? Until then workers that were adopted keep theirs.
+    """
 
     def __init__(self) -> None:
         self.wanted: Mode = "inactive"
+        self.decided = False
         self.pauses = 0
 
     @property
@@ -99,6 +107,7 @@ class DistributedRuntime:
         self.worker_handles = {n: WorkerHandle(n, registry, deployment, builds, self) for n in deployment.workers}
         self.reports = DistributedReports(deployment, self.worker_handles)
         self._spout_mode = SpoutMode()
+        self._survivors = Survivors()
         self._gathering = asyncio.Lock()
         self._ending: asyncio.Future[None] = registry.system.loop.create_future()
 
@@ -198,6 +207,7 @@ class DistributedRuntime:
     def set_mode(self, mode: Mode) -> None:
         if self._spout_mode.wanted != "ended":
             self._spout_mode.wanted = mode
+            self._spout_mode.decided = True
             self._send_mode()
 
     async def wait_quiet(self, goal: IdleGoal, broken: Callable[[], None]) -> None:
@@ -228,6 +238,22 @@ class DistributedRuntime:
     def nodes(self) -> dict[str, str]:
         return {worker_handle.name: worker_handle.node for worker_handle in self._handles if worker_handle.node}
 
+    @property
+    def ordered_mode(self) -> str:
+        return self._spout_mode.now if self._spout_mode.decided else ""
+
+    def may_adopt(self, worker: str, standing: Standing) -> bool:
+        incarnation = self._registry.incarnation(worker)
+        if self._survivors.accuser(worker, incarnation):
+            return False
+        for other in self._survivors.adopt(worker, incarnation, standing):
+            self.worker_handles[other].give_up(f"an earlier parent had given it up, and notified {worker}")
+        return True
+
+    def on_all_imported(self, worker: str) -> None:
+        if incarnations := self._survivors.ended(worker):
+            self._notify_of_end(worker, incarnations)
+
     def on_connected(self, worker: str) -> None:
         for other in self._others(worker):
             other.peer_restarted(worker, self._registry.address_of(worker))
@@ -239,8 +265,7 @@ class DistributedRuntime:
         if self._builds.exactly_once is not None:
             self._builds.process_ended(worker)
             return
-        self._builds.current.begin_notifying(worker)
-        self._registry.system.guard(self._notify_others(worker, incarnation), name=f"notify of the end of {worker}")
+        self._notify_of_end(worker, {incarnation, *self._survivors.ended(worker)})
 
     def on_news(self, status: StatusReport) -> None:
         self.reports.take(status)
@@ -351,11 +376,16 @@ class DistributedRuntime:
             worker_handle.send_mode()
         self._changes.notify()
 
-    async def _notify_others(self, worker: str, incarnation: int) -> None:
+    def _notify_of_end(self, worker: str, incarnations: Set[int]) -> None:
+        self._builds.current.begin_notifying(worker)
+        self._registry.system.guard(self._notify_others(worker, incarnations), name=f"notify of the end of {worker}")
+
+    async def _notify_others(self, worker: str, incarnations: Set[int]) -> None:
         """Send PeerEnded to all others, then PeerDied (see Exchange.peer_ended)."""
         try:
-            for news in (PeerEnded(worker, incarnation), PeerDied(worker, incarnation)):
-                await notify_all(self._others(worker), news)
+            for kind in (PeerEnded, PeerDied):
+                for incarnation in sorted(incarnations):
+                    await notify_all(self._others(worker), kind(worker, incarnation))
         finally:
             self._builds.current.end_notifying(worker)
 

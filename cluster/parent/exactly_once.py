@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .builds import ExactlyOnce
+from .builds import ExactlyOnce, first_build_of
 from .distributed_runtime import DistributedRuntime
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def rebuilt_on_workers(registry: WorkerRegistry, deployment: Deployment) -> Call
 
     def for_place(place: SnapshotPlace) -> MakeRebuildable:
         def make(setup: SnapshotSetup, manager: SnapshotManager) -> Rebuildable:
-            events = ExactlyOnce(setup, manager.on_report, manager.on_worker_lost)
+            first_build = first_build_of(place.incarnation)
+            events = ExactlyOnce(setup, manager.on_report, manager.on_worker_lost, first_build)
             return DistributedRuntime(registry, deployment, manager.on_gave_up, events)
 
         return make

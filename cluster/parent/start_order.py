@@ -6,6 +6,7 @@
 2. At least once, there is one build. A restarted worker passes steps that all others have reached already: it waits for
    none of them.
 3. Exactly once, each worker passes the steps once. Builds contains what happens when one ends.
+4. A worker that an earlier parent has started (see adoption.py) has reached all steps when it is adopted.
 """
 
 from __future__ import annotations
@@ -48,6 +49,12 @@ class StartOrder:
     def step(self, worker: str, step: str) -> None:
         """The worker has reached a step."""
         self._reached[step].add(worker)
+        self._changes.notify()
+
+    def adopted(self, worker: str) -> None:
+        """An earlier parent has started the tasks of this worker."""
+        for step in STEPS:
+            self._reached[step].add(worker)
         self._changes.notify()
 
     async def wait_for_all(self, worker: str, step: str) -> None:

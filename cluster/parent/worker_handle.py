@@ -28,6 +28,7 @@ from ..errors import WorkerError
 from ..messages import (
     CONTROL,
     SETUP,
+    Finish,
     PeerDied,
     PeerEnded,
     PeerRestarted,
@@ -88,8 +89,8 @@ class WorkerHandle:
 
     @property
     def mode(self) -> str:
-        """The mode of its spouts."""
-        return self._events.mode
+        """The mode of its spouts; empty: the one that they have."""
+        return self._events.ordered_mode
 
     @property
     def works(self) -> bool:
@@ -157,6 +158,22 @@ class WorkerHandle:
         """End its process in order, so that another one is started."""
         await self._end_in_order(limit_s, at_once=at_once)
 
+    async def dismiss(self, reason: str) -> None:
+        """End a process of an earlier parent at once, so that another one is started."""
+        log.warning("%s (pid %d) is ended: %s", self.name, self.pid, reason)
+        try:
+            await self.ask(SETUP, Finish(at_once=True), timeout_s=self._timings.shutdown_s)
+        except AiostormError as error:
+            log.debug("%s has not ended in order: %s", self.name, error)
+            self._process.kill()
+        else:
+            self._end_remote()
+
+    def give_up(self, reason: str) -> None:
+        """Kill its process, so that another one is started."""
+        log.warning("%s (pid %d) is killed: %s", self.name, self.pid, reason)
+        self._process.kill()
+
     async def finish(self, limit_s: float, *, at_once: bool) -> None:
         """End the worker; returns when it has ended."""
         timings = self._timings
@@ -197,7 +214,8 @@ class WorkerHandle:
         self._events.on_profile(self.name, profile)
 
     def on_snapshot_report(self, report: SnapshotReport) -> None:
-        self._events.on_snapshot_report(report)
+        if not self._process.has_former_tasks:
+            self._events.on_snapshot_report(report)
 
     def on_leaving(self, report: WorkerLeaving) -> None:
         self._events.on_leaving(self.name, report.within_s)
@@ -286,10 +304,11 @@ class WorkerHandle:
 
     async def _work(self, process: WorkerProcess) -> None:
         """Set the worker up, then poll it while it lives."""
-        self.node = (await process.joined).node
+        joined = await process.joined
+        self.node = joined.node
         setup = WorkerSetup(self, process, self._registry, self._deployment, self._builds, self._events)
         with setup.reporting():
-            if not await setup.import_topology():
+            if not await setup.begin(joined.standing):
                 return
             self.lifecycle.ready(self._now_s())
             self._changes.notify()  # its deadline is earlier now
@@ -351,9 +370,13 @@ class WorkerHandle:
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)
             return False
-        if self._process.child is not None and self._registry.is_remote(self.name):
-            self._process.child.terminate()  # the end of a remote process is not reported: assume it
+        self._end_remote()
         return True
+
+    def _end_remote(self) -> None:
+        """The end of a remote process is not reported: assume it."""
+        if self._process.child is not None and self._registry.is_remote(self.name):
+            self._process.child.terminate()
 
     def _on_status(self, report: StatusReport) -> None:
         if self.reports.take(report):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from ...runtime import Profile
     from ...runtime.processes import Child
-    from ..messages import StatusReport, TaskGaveUp, WorkerJoined
+    from ..messages import Standing, StatusReport, TaskGaveUp, WorkerJoined
     from ..snapshots.messages import SnapshotCommand, SnapshotReport
 
 COMMANDS: Final = 1000
@@ -19,12 +19,20 @@ class WorkerEvents(Protocol):
     """Receives the events of the workers of one topology."""
 
     @property
-    def mode(self) -> str:
-        """The mode of the spouts: active, inactive or ended."""
+    def ordered_mode(self) -> str:
+        """The mode of the spouts: active, inactive or ended; empty: not decided, they keep the one that they have."""
         ...
 
     def nodes(self) -> dict[str, str]:
         """Worker → its machine, of those that have joined."""
+        ...
+
+    def may_adopt(self, worker: str, standing: Standing) -> bool:
+        """The worker would be adopted. False if its process was given up by an earlier parent."""
+        ...
+
+    def on_all_imported(self, worker: str) -> None:
+        """All workers have joined, and this one is a new process: an earlier one may have ended without a parent."""
         ...
 
     def on_connected(self, worker: str) -> None:
@@ -67,6 +75,7 @@ class WorkerProcess:
         self.child: Child | None = None  # while it runs
         self.joined: asyncio.Future[WorkerJoined] = asyncio.get_running_loop().create_future()
         self.has_tasks = False  # it was asked to make them
+        self.has_former_tasks = False  # by an earlier parent: what they report about snapshots is not for this one
         self.works = False  # they run
         self.mode = ""  # the last one sent
         self.poll_now = asyncio.Event()

@@ -7,7 +7,8 @@
    choose another. Its peers are then notified.
 2. A local worker is a child process. A remote worker is started by a user on another machine: it exists once it has
    joined, until its lease is over or another process with its name joins. If it joins before it is needed, it is used
-   if its link is established then.
+   if its link is established then. The answer to a worker that joins is the id of this parent: one that outlives its
+   parent learns whether another one has taken its place, or this one has given it up.
 3. A child gets the secret by its standard input: neither its arguments nor its environment contain it.
 4. Each worker reports to an actor of its own, which no other worker can reach: the authenticated link identifies the
    worker, not the message.
@@ -30,10 +31,10 @@ from ..records import register
 from ..scheduler import WorkerInfo
 from ..snapshots.messages import SnapshotReport
 from ..worker.log import WorkerLog, profile_in
-from .children import LocalChildren, RemoteWorkers
+from .children import LocalChildren, OnAbandoned, RemoteWorkers
 
 if TYPE_CHECKING:
-    from ...actors import Message
+    from ...actors import Answer, Message
     from ...runtime import Profile
     from ...runtime.processes import Child, ChildLine, Spawner
 
@@ -131,9 +132,14 @@ class WorkerListener(Protocol):
 
 
 class WorkerRegistry:
-    """The workers of one parent, whose node listens from `start` to `stop`."""
+    """The workers of one parent, whose node listens from `start` to `stop`.
 
-    def __init__(self, system: ActorSystem, backend: WorkerBackend) -> None:
+    `on_abandoned(name, pid)`: is called when a process of a remote worker is given up.
+    """
+
+    def __init__(
+        self, system: ActorSystem, backend: WorkerBackend, on_abandoned: OnAbandoned = lambda name, pid: None
+    ) -> None:
         self.system = system
         self.address = ""
         self.node: Node
@@ -141,7 +147,7 @@ class WorkerRegistry:
         self._stack = contextlib.AsyncExitStack()
         self._log = WorkerLog()
         self._children: LocalChildren
-        self._remote = RemoteWorkers()
+        self._remote = RemoteWorkers(on_abandoned)
         self._listeners: dict[str, WorkerListener] = {}
         self._report_actors: dict[str, Ref] = {}
         self._addresses: dict[str, str] = {}
@@ -215,7 +221,8 @@ class WorkerRegistry:
         if self.is_remote(name):
             child = self._remote.expect(name)
             joined, link = self._remote.early.pop(name, None), self.node.state(name)
-            if joined is not None and link is not None and link.established:
+            has_work = joined is not None and joined.standing is not None and bool(joined.standing.digest)
+            if joined is not None and link is not None and (link.established or has_work):
                 self.system.loop.call_soon(self.on_joined, name, joined)
             elif joined is not None:  # it has ended, or is cut off: then it ends when it notices the new incarnation
                 self.on_lost(name, self.node.incarnation(name))
@@ -257,10 +264,13 @@ class WorkerRegistry:
 
     # -- reports of workers ------------------------------------------------------------------------------------------
 
-    def on_joined(self, worker: str, joined: WorkerJoined) -> None:
-        """A worker has joined."""
+    def on_joined(self, worker: str, joined: WorkerJoined) -> int:
+        """A worker has joined. Returns the id of this parent."""
+        parent = self.node.own_incarnation
         listener = self._listeners.get(worker)
-        if listener is not None and (not self.is_remote(worker) or self._remote.is_awaited(worker)):
+        if joined.standing is not None and joined.standing.parent == parent:
+            log.info("%s (pid %d) was given up, and comes back: it ends", worker, joined.pid)
+        elif listener is not None and (not self.is_remote(worker) or self._remote.is_awaited(worker)):
             child = self._remote.child(worker)
             if child is not None:
                 child.pid, child.incarnation = joined.pid, self.node.incarnation(worker)
@@ -268,6 +278,7 @@ class WorkerRegistry:
         elif self.is_remote(worker):
             self._remote.early[worker] = joined
             log.info("%s has joined from %s", worker, joined.node)
+        return parent
 
     def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport) -> None:
         """A worker reports an event."""
@@ -290,6 +301,7 @@ class WorkerRegistry:
         self.node.offer(worker, report_actor, to=(worker,))
 
     def _on_peer_started(self, peer: str, started: PeerStarted) -> None:
+        self._remote.early.pop(peer, None)  # it was of another process
         child = self._remote.child(peer)
         if child is not None and child.pid:
             child.end("another process with its name has joined")
@@ -328,10 +340,9 @@ class _ReportActor(Actor):
         self._registry = registry
         self._worker = worker
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: Message) -> Answer:
         if isinstance(message, WorkerJoined):
-            self._registry.on_joined(self._worker, message)
-        elif isinstance(message, TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport):
-            self._registry.on_report(self._worker, message)
-        else:
-            raise TypeError(f"a parent has no such message: {message!r:.200}")
+            return self._registry.on_joined(self._worker, message)
+        if isinstance(message, TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport):
+            return self._registry.on_report(self._worker, message)
+        raise TypeError(f"a parent has no such message: {message!r:.200}")

@@ -2,6 +2,8 @@
 
     ImportTopology ─► [ all imported ─► Connect ─► Prepare ─ all prepared ─► Open ─► it works ] ─ another build ─╮
                       ▲──────────────────────── EndTasks, Rebuild ◄─────────────────────────────────────────────╯
+    a standing (see adoption.py) ─┬─ UpdateConfig ─► it works (at least once), or EndTasks, Rebuild (exactly once)
+                                  ╰─ it does not fit ─► Finish
 
 1. A build that begins meanwhile ends the steps of the one before, wherever they are.
 2. A process that does not end its tasks within its lease is killed: it is frozen, or user code blocks it.
@@ -18,12 +20,14 @@ from typing import TYPE_CHECKING
 from ...actors import AskFailedError, AskTimeoutError
 from ...runtime import AiostormError
 from ..errors import WorkerError
-from ..messages import SETUP, CommandFailed, Connect, Open, Prepare
+from ..messages import CONTROL, SETUP, CommandFailed, Connect, Open, Prepare, UpdateConfig
 from ..snapshots.messages import EndTasks
+from .adoption import Fit, fit
 from .cancelling import cancelled
 from .command_errors import command_error
 
 if TYPE_CHECKING:
+    from ..messages import Standing
     from .assignment import Deployment
     from .builds import Builds
     from .start_order import StartOrder
@@ -53,9 +57,37 @@ class WorkerSetup:
         self._builds = builds
         self._events = events
 
-    async def import_topology(self) -> bool:
-        """Let the process import the topology. False if it cannot, which is reported."""
-        return not self._has_failed(await self._worker.ask(SETUP, self._deployment.import_command()))
+    async def begin(self, standing: Standing | None) -> bool:
+        """Let the process import the topology, or go on with what it has. False if it cannot, which is reported."""
+        command, order = self._deployment.import_command(), self._builds.current
+        found = fit(standing, command.digest, exactly_once=order.setup is not None)
+        if standing is None or found is Fit.NEW:
+            return not self._has_failed(await self._worker.ask(SETUP, command))
+        if found is Fit.ADOPTED and not self._events.may_adopt(self._worker.name, standing):
+            found = "an earlier parent had given it up"
+        if not isinstance(found, Fit):
+            await self._worker.dismiss(found)
+            return False
+        await self._worker.ask(CONTROL, UpdateConfig(command.config))  # those of the earlier parent may differ
+        if found is Fit.ADOPTED:
+            self._adopt(order, standing)
+        else:
+            self._process.has_tasks = self._process.has_former_tasks = standing.has_tasks
+        return True
+
+    def _adopt(self, order: StartOrder, standing: Standing) -> None:
+        """Its tasks go on as they are."""
+        worker, name = self._worker, self._worker.name
+        log.info("%s (pid %d) is adopted", name, worker.pid)
+        self._process.has_tasks = self._process.works = True
+        self._registry.set_address(name, standing.address)
+        order.adopted(name)
+        self._events.on_connected(name)
+        for peer in self._deployment.workers:  # the earlier parent may have ended before it could say where they are
+            if peer != name and order.is_dialled(peer, name) and self._registry.address_of(peer):
+                worker.peer_restarted(peer, self._registry.address_of(peer))
+        if standing.gave_up is not None:
+            self._events.on_task_gave_up(name, standing.gave_up)
 
     async def follow_builds(self) -> None:
         """Take part in the present build, and in each that begins later. Does not return."""
@@ -85,6 +117,8 @@ class WorkerSetup:
 
     async def _take_part(self, order: StartOrder) -> None:
         with self.reporting():
+            if order.setup is None and self._process.works:
+                return  # it is adopted
             if self._process.has_tasks and not await self._end_tasks():
                 return
             if not order.is_broken:
@@ -116,9 +150,11 @@ class WorkerSetup:
     async def _start_tasks(self, order: StartOrder) -> None:
         worker, name = self._worker, self._worker.name
         await order.wait_for_all(name, "imported")
+        self._events.on_all_imported(name)
         await order.wait_for_turn(name)
         self._process.has_tasks = True
         address = await worker.ask(SETUP, self._connect_command(order))
+        self._process.has_former_tasks = False
         if self._has_failed(address):
             return
         self._registry.set_address(name, address)

@@ -49,13 +49,13 @@ class SnapshotPlace:
         self.where = where
         self.store = ReopeningStore(lambda: make_store(where))
         self.keeper: Keeper
+        self.incarnation = incarnation
         self._topology = topology
-        self._incarnation = incarnation
         self._keep = keep
 
     async def open(self) -> int:
         """Take the place over, or read it again. Returns the first free number. StateError, StoreError."""
-        keeper = Keeper(self.store, self._topology, self._incarnation, keep=self._keep)
+        keeper = Keeper(self.store, self._topology, self.incarnation, keep=self._keep)
         free = await keeper.open()
         self.keeper = keeper
         return free

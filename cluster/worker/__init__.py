@@ -1,9 +1,9 @@
 """The worker process: a part of a topology's work, for a parent.
 
-worker.py is the program, service.py what it does for its parent: importing.py the topology, status.py what it reports,
-results.py what its tasks return, snapshots.py what it does for exactly once, peer_links.py its links to other workers.
-heartbeat.py says that it lives while user code holds the event loop, log.py brings what it prints and logs into the
-parent's log.
+worker.py is the program, joining.py how it joins a parent, service.py what it does for one: importing.py the topology,
+status.py what it reports, results.py what its tasks return, snapshots.py what it does for exactly once, peer_links.py
+its links to other workers. heartbeat.py says that it lives while user code holds the event loop, log.py brings what it
+prints and logs into the parent's log.
 """
 
 from __future__ import annotations

@@ -42,14 +42,15 @@ class TopologyImporter:
         self._targets = targets
         self._import = importer
         self._any_code = any_code
-        self._called = False
+        self.was_called = False
+        """Was an import tried? There is no other one."""
 
     def import_topology(self, order: ImportTopology) -> Topology | CommandFailed:
         """Import the topology. This may take long and blocks the event loop."""
-        if self._called:
+        if self.was_called:
             text = f"worker {self._worker} has already imported a topology: a process imports one only"
             return CommandFailed("WorkerError", (text,))
-        self._called = True
+        self.was_called = True
         if not is_named(order.target, self._targets):
             return CommandFailed("TargetError", (_not_named(order.target, self._worker, self._targets),))
         try:

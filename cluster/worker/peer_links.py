@@ -38,6 +38,11 @@ class PeerLinks:
         """The name of this worker."""
         return self._node.name
 
+    @property
+    def address(self) -> str:
+        """The address at which this worker listens; empty before it does."""
+        return self._listens_at
+
     async def listen(self) -> str:
         """Listen, unless it does already. Returns the address."""
         if not self._listens_at:

@@ -27,6 +27,7 @@ from ..idle_detection import IdleGoal
 from ..local_runtime import LocalRuntime
 from ..log_levels import set_level
 from ..messages import (
+    FAILED_IMPORT,
     CommandFailed,
     Connect,
     FetchResult,
@@ -43,6 +44,7 @@ from ..messages import (
     Prepare,
     ProfileTaken,
     SetLogLevel,
+    Standing,
     StatusReport,
     TakeProfile,
     TaskGaveUp,
@@ -109,6 +111,22 @@ class WorkerService:
         """Those of the topology, once its tasks are made."""
         return LIVENESS if self.part is None else self.part.task_set.tasks.env.config.liveness
 
+    def standing(self, parent: int) -> Standing:
+        """What the next parent has to know. `parent`: the id of the last one."""
+        if self._imported is None:
+            return Standing(parent, FAILED_IMPORT if self._importer.was_called else "")
+        exchange = None if self.part is None else self.part.task_set.tasks.exchange
+        return Standing(
+            parent,
+            self._imported[0].digest,
+            has_tasks=self.part is not None,
+            works=self._parent.works,
+            address=self.links.address,
+            incarnations={} if exchange is None else exchange.incarnations,
+            ended=() if exchange is None else exchange.ended,
+            gave_up=self._parent.given_up,
+        )
+
     # -- setup actor ---------------------------------------------------------------------------------------------------
 
     def import_topology(self, order: ImportTopology) -> CommandFailed | None:
@@ -157,8 +175,10 @@ class WorkerService:
 
     async def open(self) -> TaskGaveUp | None:
         """Open the spouts. As `prepare`."""
-        await self._have().start_spouts(self._parent.failed)
-        return self._parent.given_up
+        parent = self._parent
+        await self._have().start_spouts(parent.failed)
+        parent.opened()
+        return parent.given_up
 
     async def gather(self) -> tuple[tuple[int, int], ...] | CommandFailed:
         """Gather and encode the results of the tasks. Returns their sizes."""
@@ -184,6 +204,7 @@ class WorkerService:
 
     async def finish(self, order: Finish) -> StatusReport:
         """End the tasks; returns the last status."""
+        self._parent.works = False
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
         asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
@@ -284,7 +305,7 @@ def _incarnation(system: ActorSystem) -> int:
 class _ParentReports:
     """Sends the parent each task that has failed for good, of one build. `failed` is done after the first, `given_up`.
 
-    It is also done when the tasks are ended.
+    It is also done when the tasks are ended. `works`: were all tasks opened, and are not being ended?
     """
 
     def __init__(
@@ -292,6 +313,7 @@ class _ParentReports:
     ) -> None:
         self.failed: asyncio.Future[None] = loop.create_future()
         self.given_up: TaskGaveUp | None = None
+        self.works = False
         self._send_to_parent = send_to_parent
         self._build = build
         self._ended = False
@@ -303,6 +325,10 @@ class _ParentReports:
     def next(self, build: int) -> _ParentReports:
         """Those of the next build."""
         return _ParentReports(self._send_to_parent, self.failed.get_loop(), build)
+
+    def opened(self) -> None:
+        """All tasks were opened, or one has failed for good, or they are being ended."""
+        self.works = not self.failed.done()
 
     def gave_up(self, path: str, error: BaseException) -> None:
         """A task has failed for good."""
@@ -319,6 +345,7 @@ class _ParentReports:
     def end(self) -> None:
         """The tasks are ended: nothing of them is reported any more."""
         self._ended = True
+        self.works = False
         if not self.failed.done():
             self.failed.set_result(None)
 

@@ -5,7 +5,9 @@
                                                                   ╰─ no command of the parent for 5 s ─► 69
 
 1. A worker without a parent ends: a child with its parent (parent watch), every worker when its lease is over. So no
-   two processes do the same work. A child has a long lease: its parent exists, and may only be blocked.
+   two processes do the same work. A child has a long lease: its parent exists, and may only be blocked. A worker that
+   outlives its parent (`outlive_s`) has a lease of its own, and goes on with its tasks meanwhile: a parent that gives
+   such a worker up has its process killed (`on_abandoned`).
 2. Commands renew the lease, not the link: a link that is cut and resumes within the lease does not end the worker.
 3. While the own event loop is blocked (by user code, or a frozen process), the worker cannot receive: that time does
    not count as silence.
@@ -14,7 +16,9 @@
 5. A worker ends when its link to a peer or its parent has failed; its next process has a new one.
 6. A worker that has joined before a topology was submitted lives as long as its link does.
 7. Only the parent can send it commands: no other peer can find its actors.
-8. A restarted parent does not know the worker, and one that has given the worker up has another one: it ends.
+8. A restarted parent does not know the worker, and one that has given the worker up has another one: it ends. One that
+   outlives its parent joins the restarted one, with all that this has to know (joining.py), and ends only if it was
+   given up. It dials more often, so that the next parent need not wait for it.
 9. If another process has its name, and the others are linked to that one, it ends.
 
 Exit codes: 0 ended by its parent; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 any other reason, with a traceback.
@@ -31,12 +35,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...actors import ActorSystem
-from ...runtime import LIVENESS, AiostormError, Clock, Rng
-from ...transport import ExposedError, Link, LinkSupersededError, Network, Node, PeerStarted
+from ...runtime import AiostormError, Clock, LivenessSettings, Rng
+from ...transport import ExposedError, Link, LinkSupersededError, LinkTimings, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
 from ..records import register
 from .heartbeat import write_profile
 from .importing import Importer, TopologyImporter, import_target
+from .joining import Joining
 from .peer_links import PeerLinks
 from .service import ControlActor, SetupActor, WorkerService
 from .snapshots import StoreOpener, WorkerSnapshots, open_shared
@@ -44,6 +49,9 @@ from .snapshots import StoreOpener, WorkerSnapshots, open_shared
 log = logging.getLogger("aiostorm.worker")
 
 TICK_S: Final = 0.25
+
+RETRY_S: Final = 0.2
+"""The longest time between two attempts to connect, of a worker that outlives its parent."""
 
 BROKEN: Final = 1
 NO_PARENT: Final = 69
@@ -57,7 +65,8 @@ class WorkerOptions:
     """`parent`: the address to dial; `listen`: the address for its peers; `node`: its machine; `pid`: its process id.
 
     `is_child`: the system ends it with its parent. `targets`: what it may import.
-    `any_code`: may its code differ from the parent's?
+    `any_code`: may its code differ from the parent's? `outlive_s`: how many seconds it goes on without a parent, and
+    joins the next one at the same address; None: it ends with its parent.
     """
 
     name: str
@@ -68,6 +77,12 @@ class WorkerOptions:
     is_child: bool = False
     targets: tuple[str, ...] = ()
     any_code: bool = False
+    outlive_s: float | None = None
+
+    @property
+    def link_timings(self) -> LinkTimings | None:
+        """Those of its links; None: the usual ones."""
+        return None if self.outlive_s is None else LinkTimings(max_retry_s=RETRY_S)
 
 
 async def work(
@@ -85,7 +100,7 @@ async def work(
     async with ActorSystem(options.name, clock=clock, rng=rng) as system:
         worker = _Worker(options, system, leave)
         try:
-            async with Node(options.name, network, system) as node:
+            async with Node(options.name, network, system, timings=options.link_timings) as node:
                 code = await worker.run(node, importer, open_store)
         except* ExposedError as refused:
             raise _first(refused) from refused
@@ -110,7 +125,8 @@ class _Worker:
         self._system = system
         self._leave = leave
         self._broken: tuple[str, Exception] | None = None
-        self._parents = 0
+        self._joining: Joining | None = None
+        self._leaving_s: float | None = None
         self._ends = False
 
     async def run(self, node: Node, importer: Importer, open_store: StoreOpener) -> int:
@@ -130,8 +146,17 @@ class _Worker:
         service = self.service = WorkerService(self._system, links, topologies, snapshots, send_to_parent, profiled)
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
+
+        def joined(before: int) -> WorkerJoined:
+            return WorkerJoined(options.pid, options.node, service.standing(before) if before else None)
+
+        def on_served() -> None:
+            service.commands_received += 1  # a sign of life
+            self._tell_leaving(service, send_to_parent)
+
+        joining = self._joining = Joining(self._system, parent, options.outlive_s, joined, on_served)
         try:
-            await parent.ask(WorkerJoined(options.pid, options.node), timeout_s=LIVENESS.worker_join_timeout_s)
+            await joining.first()
         except AiostormError as error:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
@@ -139,7 +164,7 @@ class _Worker:
             log.error("no parent at %s: %s", options.parent, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
-        code = await self._serve(service, link, send_to_parent)
+        code = await self._serve(service, link, joining, send_to_parent)
         self._ends = True
         for peer in node.peers:
             if peer != PARENT or code == NO_PARENT:  # do not wait until they have acked the rest
@@ -154,49 +179,67 @@ class _Worker:
             self._broken = peer, error
 
     def _started(self, peer: str, started: PeerStarted) -> None:
-        """A peer has a new incarnation; count those of the parent."""
-        self._parents += peer == PARENT
+        """A peer has a new incarnation."""
+        if peer == PARENT and self._joining is not None:
+            self._joining.parent_started()
 
-    async def _serve(self, service: WorkerService, link: Link, send_to_parent: Callable[[object], None]) -> int:
+    async def _serve(
+        self, service: WorkerService, link: Link, joining: Joining, send_to_parent: Callable[[object], None]
+    ) -> int:
         """Wait for the end, for whatever reason. Returns the exit code."""
         clock = self._system.clock
         silence_s = 0.0
-        leaving_s: float | None = None
         received = service.commands_received
         looked_s = clock.monotonic()
         while True:
             done, _ = await asyncio.wait((service.over,), timeout=TICK_S)
             if done:
-                return TERMINATED if leaving_s is not None else 0
+                return TERMINATED if self._leaving_s is not None else 0
             now_s = clock.monotonic()
             passed_s, looked_s = min(now_s - looked_s, 2 * TICK_S), now_s  # 3: a blocked loop does not count as silence
             waits = service.part is None and link.established  # 6
             silence_s = 0.0 if waits or service.commands_received != received else silence_s + passed_s
             received = service.commands_received
             liveness = service.liveness
-            lease_s = (
-                liveness.worker_child_parent_timeout_s if self._options.is_child else liveness.worker_parent_timeout_s
-            )
-            if silence_s >= lease_s:
+            if silence_s >= self._lease_s(liveness):
                 log.error("no command of the parent for %g s: it has ended, or this machine is cut off", silence_s)
                 return NO_PARENT
-            if self._parents > 1:  # 8
-                log.error("its parent was restarted, and does not know this process")
-                return NO_PARENT
-            if self._broken is not None and isinstance(self._broken[1], ExposedError):
-                raise self._broken[1]
-            if self._broken is not None and isinstance(self._broken[1], LinkSupersededError):  # 9
-                log.error("another process has taken the name %s: this one ends", self._options.name)
+            if joining.given_up:  # 8
+                restarted = "its parent was restarted, and does not know this process"
+                log.error(restarted if self._options.outlive_s is None else "its parent has given this process up")
                 return NO_PARENT
             if self._broken is not None:
-                log.error("ends, to be restarted: its link to %s is closed (%s)", *self._broken)
-                return BROKEN
-            if leaving_s is None and self._leave.is_set():
+                return self._broken_off(*self._broken)
+            if self._leaving_s is None and self._leave.is_set():
                 if service.is_idle:
                     return TERMINATED
-                leaving_s = now_s
+                self._leaving_s = now_s
                 log.info("SIGTERM: asks its parent for a replacement")
-                send_to_parent(WorkerLeaving(liveness.worker_leave_timeout_s))
-            if leaving_s is not None and now_s - leaving_s >= liveness.worker_leave_timeout_s:
-                log.warning("not replaced within %g s: its tuples are replayed", now_s - leaving_s)
+                self._tell_leaving(service, send_to_parent)
+            if self._leaving_s is not None and now_s - self._leaving_s >= liveness.worker_leave_timeout_s:
+                log.warning("not replaced within %g s: its tuples are replayed", now_s - self._leaving_s)
                 return TERMINATED
+
+    def _lease_s(self, liveness: LivenessSettings) -> float:
+        """How long the parent may be silent."""
+        if self._options.outlive_s is not None:
+            return self._options.outlive_s
+        return liveness.worker_child_parent_timeout_s if self._options.is_child else liveness.worker_parent_timeout_s
+
+    def _broken_off(self, peer: str, error: Exception) -> int:
+        """A link has failed: the exit code. ExposedError."""
+        if isinstance(error, ExposedError):
+            raise error
+        if isinstance(error, LinkSupersededError):  # 9
+            log.error("another process has taken the name %s: this one ends", self._options.name)
+            return NO_PARENT
+        log.error("ends, to be restarted: its link to %s is closed (%s)", peer, error)
+        return BROKEN
+
+    def _tell_leaving(self, service: WorkerService, send_to_parent: Callable[[object], None]) -> None:
+        """If it leaves, its parent has to know within which time: also the next parent."""
+        if self._leaving_s is not None:
+            passed_s = self._system.clock.monotonic() - self._leaving_s
+            left_s = service.liveness.worker_leave_timeout_s - passed_s
+            if left_s > 0:
+                send_to_parent(WorkerLeaving(left_s))

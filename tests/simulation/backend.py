@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,8 @@ class WorldBackend:
     arguments: Sequence[str] = ()
     secret = b""
     any_code = False
+    outlive_s: float | None = None
+    """How long workers go on without a parent; None: they end with it."""
 
     def __init__(self, parent: Process) -> None:
         self.parent = parent
@@ -59,7 +62,7 @@ class WorldBackend:
         process.current.on_terminate = leave.set
         options = WorkerOptions(name, parent, listen, process.incarnation, targets=(target,), any_code=self.any_code)
         return await work(
-            options,
+            replace(options, outlive_s=self.outlive_s),
             process.network,
             leave,
             importer=self.importer,

@@ -156,6 +156,16 @@ class Exchange:
         """Peer → segments and messages that mailboxes here have received, in these incarnations of both."""
         return {peer: peer_channel.received for peer, peer_channel in self._peer_channels.items()}
 
+    @property
+    def incarnations(self) -> dict[str, int]:
+        """Peer → its incarnation, for those that have connected; also if that has ended (see `ended`)."""
+        return {peer: channel.incarnation for peer, channel in self._peer_channels.items() if channel.incarnation}
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The peers whose incarnation has ended, as `peer_ended` has said, and of which no other one has connected."""
+        return tuple(peer for peer, channel in self._peer_channels.items() if channel.has_ended)
+
     def peer_ended(self, peer: str, incarnation: int) -> None:
         """The peer's process has ended: send nothing more to it. `peer_died` then notifies the spouts.
 

@@ -95,6 +95,11 @@ class PeerChannel:
         return self.phase is Phase.OPEN
 
     @property
+    def has_ended(self) -> bool:
+        """Has the peer's incarnation ended, and no other one connected?"""
+        return self.phase in (Phase.ENDED, Phase.LOST)
+
+    @property
     def is_idle(self) -> bool:
         """Is nothing waiting here?"""
         return (

@@ -94,6 +94,11 @@ class Node:
         return self.context.name
 
     @property
+    def own_incarnation(self) -> int:
+        """The incarnation of this process: random, and another one after each start."""
+        return self._links.incarnation
+
+    @property
     def peers(self) -> tuple[str, ...]:
         """The linked peers, in the order of their links."""
         return tuple(self._open)
