@@ -32,6 +32,12 @@ class UnavailableCommandError(CommandError):
     exit_code = 69
 
 
+class BusyCommandError(CommandError):
+    """Another process does this already: exit code 75 (EX_TEMPFAIL)."""
+
+    exit_code = 75
+
+
 @contextlib.contextmanager
 def errors(*, debug: bool) -> Iterator[None]:
     """Turn mistakes of the user into one message and exit code 2; Ctrl-C before the start into exit code 130."""

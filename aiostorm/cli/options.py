@@ -203,3 +203,14 @@ def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
     given, store = options.pop("home"), options.pop("store")
     home = Home.default() if given is None else Home(given.absolute())
     return ClusterOptions(home, store or home.store_url)
+
+
+def log_level_option(command: Any) -> Any:
+    """The option for the lowest level of log lines."""
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+        default="info",
+        show_default=True,
+        help="Lowest level of log lines to show on stderr.",
+    )(command)

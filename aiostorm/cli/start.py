@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from .errors import CommandError
 
 if TYPE_CHECKING:
     from ..topology import Config, Topology
+    from .logs import LogFormat
 
 FILES = 32
 """The most open files of an aiostorm process, without those for workers and those of user code."""
@@ -45,6 +47,13 @@ def check_open_files(others: int) -> None:
         raise CommandError(
             f"at most {limit} files may be open here, but {needed} are needed: `ulimit -n {max(1024, needed)}`"
         )
+
+
+def configure_daemon(level: str, log_format: LogFormat) -> None:
+    """Send all logging of a daemon to the standard error."""
+    from .logs import log_to
+
+    log_to(logging.StreamHandler(), level, log_format)
 
 
 def check_title(name: str) -> None:

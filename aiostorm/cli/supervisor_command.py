@@ -1,0 +1,75 @@
+"""`aiostorm supervisor`: the daemon that runs processes of topologies on one node of a cluster."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from .errors import CommandError, errors
+from .options import cluster_options, debug_option, log_format_option, log_level_option, take_cluster_options
+
+if TYPE_CHECKING:
+    from .logs import LogFormat
+
+MAX_SLOTS: Final = 1_000
+
+
+@click.command(
+    epilog="Exit codes: 0 Ctrl-C or SIGTERM, 1 an unexpected error, 2 the folder or the store cannot be used, "
+    "75 another supervisor has this name."
+)
+@cluster_options
+@click.option("--id", "name", metavar="NAME", help="Its name in the cluster. Default: the name of the machine.")
+@click.option(
+    "--slots",
+    type=click.IntRange(1, MAX_SLOTS),
+    default=4,
+    show_default=True,
+    help="How many workers it may run. Parents of topologies need no slot.",
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="LABEL", help="Topologies may ask for nodes with a label. Repeatable."
+)
+@log_level_option
+@log_format_option
+@debug_option
+def supervisor(
+    name: str | None,
+    slots: int,
+    labels: tuple[str, ...],
+    log_level: str,
+    log_format: LogFormat,
+    debug: bool,
+    **options: Any,
+) -> None:
+    """Run the supervisor of a node: it runs the topologies that nimbus assigns to it.
+
+    Its processes outlive it: when it is started again, it adopts them. (Under systemd that needs KillMode=process.) It
+    listens at no port; its processes find each other by sockets in its folder, and only this user can reach them.
+
+    \b
+      aiostorm supervisor --slots 8 --label gpu
+    """
+    with errors(debug=debug):
+        from .. import __version__
+        from ..cluster import check_name
+        from .daemons import SupervisorOptions, run_supervisor
+        from .start import check_open_files, configure_daemon, take_credentials
+
+        name = platform.node() if name is None else name
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise CommandError(f"--id: {str(error).replace('a topology', 'a supervisor')}") from error
+        if not all(label and label.isprintable() and len(label) <= 100 for label in labels):
+            raise CommandError("--label: a label has 1 to 100 printable characters")
+        take_credentials()
+        check_open_files(slots)
+        configure_daemon(log_level, log_format)
+        more = ("--log-level", log_level, "--log-format", log_format)
+        given = SupervisorOptions(name, slots, frozenset(labels), __version__, more)
+        code = run_supervisor(take_cluster_options(options), given)
+    sys.exit(code)
