@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import time
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,69 @@ def windows() -> Topology:
     builder.set_bolt("counted", counted, parallelism=3).fields_grouping("clicks", "user")
     builder.set_bolt("total", Total).global_grouping("counted")
     return builder.create_topology(summary=lambda results: {"clicks": results["total"]})
+
+
+class Ticking(Spout):
+    """A number each five milliseconds, until there is a file `stop`; each again until it is acked."""
+
+    outputs = "n"
+
+    def __init__(self, folder: str) -> None:
+        self.stop = os.path.join(folder, "stop")
+
+    def open(self, context: Any, collector: Any) -> None:
+        self.collector, self.next = collector, 0
+        self.left: list[int] = []
+        self.acked: set[int] = set()
+
+    async def next_tuple(self) -> None:
+        await asyncio.sleep(0.005)
+        if os.path.exists(self.stop):  # noqa: ASYNC240 - of a local file
+            if not self.left and len(self.acked) == self.next:
+                self.collector.finish()
+            if not self.left:
+                return
+        if not self.left:
+            self.left.append(self.next)
+            self.next += 1
+        n = self.left.pop()
+        self.collector.emit((n,), n)
+
+    def ack(self, message_id: int) -> None:
+        self.acked.add(message_id)
+
+    def fail(self, message_id: int, failure: Any) -> None:
+        self.left.append(message_id)
+
+    def result(self) -> int:
+        return len(self.acked)
+
+
+class Stamps(BasicBolt):
+    """Appends each number and when it has arrived (of the machine's monotonic clock) to a file of its task's."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def prepare(self, context: Any) -> None:
+        self.file = (Path(self.folder) / f"{context.task_id}.stamps").open("a", buffering=1)
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        self.file.write(f"{tup['n']} {time.monotonic()}\n")
+
+    def cleanup(self) -> None:
+        self.file.close()
+
+
+def ticking(folder: str) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("ticking", Ticking(folder))
+    builder.set_bolt("double", Double, 2).shuffle_grouping("ticking")
+    builder.set_bolt("stamps", Stamps(folder), 2).shuffle_grouping("double")
+    return builder.create_topology(config=Config(message_timeout_s=600))
+
+
+def stamps(folder: Path) -> list[tuple[int, float]]:
+    """(number, when it has arrived) of all that has, in this order."""
+    lines = [line.split() for file in folder.glob("*.stamps") for line in file.read_text().splitlines()]
+    return sorted(((int(n), float(at_s)) for n, at_s in (line for line in lines if len(line) == 2)), key=itemgetter(1))
