@@ -5,6 +5,7 @@
     HOME/blobs/SHA256.blob       code that was submitted          HOME/code/SHA256/    the same, unpacked
     HOME/supervisors/ID/slots/   which processes run, for a supervisor that was restarted
     HOME/run/NAME/               the sockets of a topology        HOME/logs/NAME/      the output of its processes
+    HOME/state/NAME/             its snapshots, if it does not say where they are to be
 
 1. All of it belongs to this user: folders have the mode 0700, files 0600.
 2. A folder of a topology is named by its name as paths of the store are, that of its sockets by a hash: the path of a
@@ -114,6 +115,10 @@ class Home:
     def socket(self, topology: str, process: str) -> str:
         """The address of a process of a topology: `parent`, or the name of a worker."""
         return f"unix:{self.sockets(topology) / process}"
+
+    def state(self, topology: str) -> Path:
+        """The folder of a topology's snapshots."""
+        return self.path / "state" / quote(topology, safe="")
 
     def logs(self, topology: str) -> Path:
         """The folder of the logs of a topology's processes."""

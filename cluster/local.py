@@ -133,10 +133,12 @@ class LocalCluster:
         arguments: Sequence[str] = (),
         restore: Restore = "latest",
         repeat_output: bool = False,
+        active: bool = True,
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
-        It may be given by its import string ("package.module:topology"), with arguments if that is a function.
+        It may be given by its import string ("package.module:topology"), with arguments if that is a function. Without
+        `active` its spouts emit nothing before `activate`.
         `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
         RepeatedOutputError if sinks have committed rows after it, unless `repeat_output` allows to write them again.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
@@ -173,7 +175,7 @@ class LocalCluster:
         self._topologies[name] = running
         if lost := lost_at_restart(topology, settings):
             log.warning("topology %s: %s", name, lost)
-        await running.start()
+        await running.start(active=active)
         return running
 
     async def start(self) -> None:
@@ -253,6 +255,14 @@ class LocalCluster:
     def _spread(self) -> int:
         return self.workers + len(self.remote_names)
 
+    @property
+    def _has_other_machines(self) -> bool:
+        backend = self._seams.backend
+        # Who reaches a socket of this machine is on it.
+        return (bool(self.remote_names) and not self.address.startswith("unix:")) or (
+            backend is not None and backend.is_apart
+        )
+
     def _make_runtime(
         self,
         name: str,
@@ -294,7 +304,7 @@ class LocalCluster:
             from .parent.exactly_once import rebuilt_on_workers
             from .snapshots.place import check_reach
 
-            if self.remote_names or (self._seams.backend is not None and self._seams.backend.is_apart):
+            if self._has_other_machines:
                 check_reach(settings.state_dir, name)
             make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
         return exactly_once_runtime(system, name, topology, settings, gave_up, make, beginning, self._seams.open_store)

@@ -334,7 +334,7 @@ class RunningTopology:
 
     # -- for the cluster ---------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, *, active: bool = True) -> None:
         """Start the tasks; returns when every component is prepared or open, or raises TopologyFailedError."""
         try:
             await self._runtime.start(self._ended)
@@ -343,7 +343,7 @@ class RunningTopology:
             await self.end(0)
             raise
         if self.state is State.STARTING:
-            self._set_active(True)
+            self._set_active(active)
 
     async def end(self, wait_s: float | None) -> None:
         """Drain or kill the topology."""

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "logs": "Show what the processes of a topology of a cluster have logged on this machine.",
     "nimbus": "Run the nimbus of a cluster: it decides on which nodes topologies run.",
     "nodes": "List the nodes of a cluster, and who leads.",
+    "parent": "",
     "pressure": "Show the backpressure of a running topology.",
     "rebalance": "Spread a topology of a cluster anew over its nodes.",
     "run": "Run a topology on this machine.",

@@ -55,17 +55,25 @@ class MemoryStore:
 
 
 class MemoryBackend:
-    """One client's way to the store. `cut_off`: it cannot reach it."""
+    """One client's way to the store. `cut_off`: it cannot reach it. `session`: of its client."""
 
     def __init__(self, store: MemoryStore, clock: Clock) -> None:
         self.cut_off = False
+        self.session = 0
         self._store = store
         self._clock = clock
         self._session_s = 0.0
 
     async def begin(self, session_s: float) -> int:
         self._session_s = session_s
-        return self._reached().begin(self._clock.monotonic() + session_s)
+        self.session = self._reached().begin(self._clock.monotonic() + session_s)
+        return self.session
+
+    def process_died(self, crashed: bool = True) -> None:
+        """The client's process has ended, and so does its session: on one machine that is seen at once."""
+        self._store.tree.end(self.session)
+        self._store.forget(self)
+        self._store.expire()
 
     async def poll(self, session: int, *, renew: bool) -> Collection[str] | None:
         tree, now_s = self._reached(), self._clock.monotonic()

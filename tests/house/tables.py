@@ -23,6 +23,7 @@ MACHINES: Final = (
     "cluster/health.py",
     "cluster/nimbus/planning.py",
     "cluster/nimbus/records.py",
+    "cluster/submitted/order.py",
     "cluster/report/card.py",
     "cluster/report/charts.py",
     "cluster/report/page.py",

@@ -1,0 +1,21 @@
+"""Submitted topologies: the program of the process that runs one for a cluster, its parent.
+
+order.py         what the store wants of this process: run, pause, kill, or leave it to another one
+registration.py  its record in the store, by which others know what runs, and the last errors of the topology
+parent.py        the program, which supervisors start as `aiostorm parent`
+"""
+
+from .order import Order, order_for
+from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, SubmittedTopology, leave_process
+
+__all__ = [
+    "BROKEN",
+    "LEFT",
+    "NO_STORE",
+    "MakeCluster",
+    "Order",
+    "ParentPlace",
+    "SubmittedTopology",
+    "leave_process",
+    "order_for",
+]

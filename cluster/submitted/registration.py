@@ -1,0 +1,114 @@
+"""Registration: what a parent writes to the store: that it runs, how the topology is, and its last errors.
+
+    register ─► /parents/NAME is of this process ─► update, when something has changed ─► remove
+                   ▲ waits while it is of another one: two never run one topology
+
+1. The node is ephemeral: it ends with the process. On one machine that is noticed at once, else with the session.
+2. Errors outlive the process: the next parent goes on with them. They are written at most each ERRORS_S, and texts are
+   cut until all fit into one node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ..coordination import (
+    MAX_VALUE_BYTES,
+    CoordinationError,
+    Create,
+    Delete,
+    NodeExistsError,
+    NoNodeError,
+    Put,
+    RefusedError,
+)
+from ..nimbus import ERRORS, PARENTS, ErrorEntry, ErrorsRecord, RecordError, pack, path_of, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..coordination import Coordination
+    from ..nimbus import ParentRecord
+
+MOST_ERRORS: Final = 200
+TEXT_CHARS: Final = 1_000
+SHORT_CHARS: Final = 150
+"""Of a text, when the whole record would be too large otherwise."""
+
+ERRORS_S: Final = 5.0
+
+
+class Registration:
+    """The nodes of one parent. All methods raise UnavailableError and SessionLostError."""
+
+    def __init__(self, coordination: Coordination, name: str, record: ParentRecord) -> None:
+        self.record = record
+        self._coordination = coordination
+        self._path = path_of(PARENTS, name)
+        self._errors_path = path_of(ERRORS, name)
+        self._errors: list[ErrorEntry] = []
+        self._errors_s = float("-inf")
+        self._has_news = False
+
+    async def register(self) -> bool:
+        """Make the node; False: another process has it."""
+        try:
+            await self._coordination.commit([Create(self._path, pack(self.record), ephemeral=True)])
+        except NodeExistsError:
+            return False
+        node = await self._coordination.get(self._errors_path)
+        if node is not None:
+            try:
+                self._errors = list(unpack(ErrorsRecord, self._errors_path, node.value).errors)
+            except RecordError:  # of a later version: replaced by those of now
+                self._errors = []
+        return True
+
+    async def update(self, record: ParentRecord) -> None:
+        """Write the record, if it is another one. NoNodeError: it is not of this process any more."""
+        record = replace(record, degraded=record.degraded[:TEXT_CHARS])
+        if record != self.record:
+            await self._coordination.commit([Put(self._path, pack(record)), Put(PARENTS, b"")])
+            self.record = record
+
+    def add_errors(self, errors: Iterable[ErrorEntry]) -> None:
+        """More errors, in the order of their times."""
+        for error in errors:
+            self._errors.append(replace(error, text=error.text[:TEXT_CHARS], where=error.where[:SHORT_CHARS]))
+            self._has_news = True
+        del self._errors[:-MOST_ERRORS]
+
+    async def write_errors(self, now_s: float, *, at_once: bool = False) -> None:
+        """Write the errors, if there are new ones and it is time."""
+        if not self._has_news or (now_s - self._errors_s < ERRORS_S and not at_once):
+            return
+        value = packed_errors(self._errors)
+        try:
+            await self._coordination.commit([Put(self._errors_path, value)])
+        except NoNodeError:
+            await self._coordination.commit([Create(self._errors_path, value)])
+        self._errors_s, self._has_news = now_s, False
+
+    async def remove(self) -> None:
+        """The topology does not run here any more."""
+        try:
+            await self._coordination.commit([Delete(self._path)])
+        except RefusedError:
+            return
+
+
+def packed_errors(errors: list[ErrorEntry]) -> bytes:
+    """The errors as the value of a node: cut, and the oldest left out, until they fit."""
+    for chars in (TEXT_CHARS, SHORT_CHARS):
+        try:
+            return pack(ErrorsRecord(tuple(replace(error, text=error.text[:chars]) for error in errors)))
+        except RecordError:
+            continue
+    while errors:
+        errors = errors[len(errors) // 4 + 1 :]
+        try:
+            return pack(ErrorsRecord(tuple(replace(error, text=error.text[:SHORT_CHARS]) for error in errors)))
+        except RecordError:
+            continue
+    raise CoordinationError(f"no errors fit into {MAX_VALUE_BYTES:,} bytes")

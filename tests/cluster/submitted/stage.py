@@ -1,0 +1,220 @@
+"""A parent and the workers of one submitted topology in a simulated world: real programs, a store in memory.
+
+There is no nimbus and no supervisor: the test writes the records, and starts the processes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from aiostorm import Config, LocalCluster
+from aiostorm.cluster import WorkerOptions, work
+from aiostorm.cluster.coordination import Coordination, Create, MemoryStore, Put
+from aiostorm.cluster.coordination.memory import MemoryBackend
+from aiostorm.cluster.coordination.polled import open_polled
+from aiostorm.cluster.nimbus import (
+    ASSIGNMENTS,
+    ERRORS,
+    PARENTS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    ErrorsRecord,
+    ParentRecord,
+    TopologyRecord,
+    make_folders,
+    pack,
+    path_of,
+    unpack,
+    worker_names,
+)
+from aiostorm.cluster.submitted import ParentPlace, SubmittedTopology
+from aiostorm.runtime import LoopClock
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+
+from ...simulation.backend import WorldBackend, shared_store
+from ...simulation.worlds import in_world
+
+NAME = "sums"
+LEASE_S = 60.0
+
+
+class Stage:
+    """One topology, which supervisor "s" runs."""
+
+    def __init__(self, world: World, store: MemoryStore, client: Coordination, target: str) -> None:
+        self.world = world
+        self.store = store
+        self.client = client
+        self.target = target
+        self.codes: list[tuple[str, int]] = []
+        self.ways: dict[str, MemoryBackend] = {}
+        self.record = TopologyRecord(target, workers=2)
+        self.assignment = AssignmentRecord(1, "s", ("s", "s"))
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    async def submit(self, **changes: Any) -> None:
+        self.record = replace(self.record, **changes)
+        await self.client.commit(
+            [
+                Create(path_of(TOPOLOGIES, NAME), pack(self.record)),
+                Create(path_of(ASSIGNMENTS, NAME), pack(self.assignment)),
+            ]
+        )
+
+    async def change(self, **changes: Any) -> None:
+        self.record = replace(self.record, **changes)
+        await self.client.commit([Put(path_of(TOPOLOGIES, NAME), pack(self.record)), Put(TOPOLOGIES, b"")])
+
+    async def assign(self, **changes: Any) -> None:
+        self.assignment = replace(self.assignment, **changes)
+        await self.client.commit([Put(path_of(ASSIGNMENTS, NAME), pack(self.assignment)), Put(ASSIGNMENTS, b"")])
+
+    async def stored(self) -> TopologyRecord:
+        """The record, as it is in the store now."""
+        path = path_of(TOPOLOGIES, NAME)
+        node = await self.client.get(path)
+        assert node is not None
+        return unpack(TopologyRecord, path, node.value)
+
+    async def parent_record(self) -> ParentRecord | None:
+        path = path_of(PARENTS, NAME)
+        node = await self.client.get(path)
+        return None if node is None else unpack(ParentRecord, path, node.value)
+
+    async def errors(self) -> ErrorsRecord | None:
+        path = path_of(ERRORS, NAME)
+        node = await self.client.get(path)
+        return None if node is None else unpack(ErrorsRecord, path, node.value)
+
+    async def state(self) -> str:
+        record = await self.parent_record()
+        return "" if record is None else record.state
+
+    async def wait_state(self, *states: str, within_s: float = 20.0) -> None:
+        watch = await self.client.watch(PARENTS)
+        async with asyncio.timeout(within_s):
+            while await self.state() not in states:
+                await watch.changed()
+        watch.close()
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def parent(self, name: str = "parent", supervisor: str = "s") -> Process:
+        """A parent, which is not started."""
+
+        async def program(process: Process) -> None:
+            stop = asyncio.Event()
+            process.current.on_terminate = stop.set
+            async with self._client(process) as coordination:
+                place = ParentPlace(supervisor, "host", process.incarnation)
+                made = self._make_cluster(process)
+                topology = SubmittedTopology(NAME, coordination, LoopClock(), place, made, self._leaver(process))
+                self.codes.append((process.name, await topology.run(stop)))
+
+        return self.world.process(name, program)
+
+    def worker(self, name: str) -> Process:
+        """A worker, which is not started."""
+
+        async def program(process: Process) -> None:
+            leave = asyncio.Event()
+            process.current.on_terminate = leave.set
+            options = WorkerOptions(
+                name, "parent:1", f"{name}:1", process.incarnation, targets=(self.target,), outlive_s=LEASE_S
+            )
+            code = await work(
+                options,
+                process.network,
+                leave,
+                open_store=lambda place: shared_store(process, place),
+                rng=process.rng,
+            )
+            self.codes.append((name, code))
+
+        return self.world.process(name, program)
+
+    def start(self) -> list[Process]:
+        """Start a parent, and the workers of the assignment. The parent is the first."""
+        processes = [self.parent(), *map(self.worker, worker_names(len(self.assignment.workers)))]
+        for process in processes:
+            process.start()
+        return processes
+
+    def terminate(self, process: Process) -> None:
+        """SIGTERM."""
+        assert process.current.on_terminate is not None
+        process.loop.call_soon(process.current.on_terminate)
+
+    async def until_ended(self, *processes: Process, within_s: float = 60.0) -> None:
+        await self.world.until(lambda: not any(p.alive for p in processes), within_s, "the end of processes")
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _client(self, process: Process) -> AsyncIterator[Coordination]:
+        way = self.ways[process.name] = self.store.backend()
+        async with open_polled(way, LoopClock(), "the store") as client:
+            process.current.at_death.append(way.process_died)
+            yield client
+
+    def _make_cluster(
+        self, process: Process
+    ) -> Callable[[TopologyRecord, Collection[str], Callable[[str, int], None]], LocalCluster]:
+        def make(
+            topology: TopologyRecord, workers: Collection[str], abandoned: Callable[[str, int], None]
+        ) -> LocalCluster:
+            return LocalCluster(
+                Config(state_dir="sim://state"),
+                remote_workers=list(workers),
+                backend=_AtOneAddress(process),
+                rng=process.rng,
+                open_store=lambda place: shared_store(process, place),
+                on_abandoned=abandoned,
+            )
+
+        return make
+
+    def _leaver(self, process: Process) -> Callable[[int], NoReturn]:
+        def leave(code: int) -> NoReturn:
+            self.codes.append((process.name, code))
+            process.kill("leaves")
+            raise SystemExit(code)
+
+        return leave
+
+
+class _AtOneAddress(WorldBackend):
+    """Every parent of the topology listens at the same address."""
+
+    @property
+    def address(self) -> str:
+        return "parent:1"
+
+
+Story = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+def on_stage(story: Story, target: str = "tests.cluster.test_workers:topology", seed: int = 0) -> Stage:
+    """Tell a story; nothing is left at its end."""
+    stages: list[Stage] = []
+
+    async def run(world: World) -> None:
+        store = MemoryStore(LoopClock())
+        async with store.client() as client:
+            await make_folders(client)
+            stage = Stage(world, store, client, target)
+            stages.append(stage)
+            await story(stage)
+            await world.until(lambda: not any(p.alive for p in world.processes.values()), 90, "the end of all")
+
+    in_world(run, seed)
+    return stages[0]
+
+
+__all__ = ["LEASE_S", "NAME", "Stage", "on_stage"]
