@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..cluster import LocalCluster, ProcessBackend
+from ..cluster import ControlSocket, LocalCluster, ProcessBackend
 from ..cluster.coordination import CoordinationError, open_coordination
 from ..cluster.home import Home
-from ..cluster.submitted import NO_STORE, ParentPlace, SubmittedTopology, leave_process
+from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology, leave_process
 from ..runtime import LoopClock, loop_factory
 from ..topology import Config
 from ..transport import Credentials
@@ -53,7 +53,8 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
     code = NO_STORE
     try:
         async with open_coordination(store, clock) as coordination:
-            code = await SubmittedTopology(name, coordination, clock, place, make_cluster, leave_process).run(stop)
+            process = ParentProcess(make_cluster, leave_process, lambda running: ControlSocket(running).serve())
+            code = await SubmittedTopology(name, coordination, clock, place, process).run(stop)
     except* CoordinationError as group:
         log.error("%s: %s", name, group.exceptions[0])
     return code

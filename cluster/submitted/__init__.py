@@ -6,7 +6,7 @@ parent.py        the program, which supervisors start as `aiostorm parent`
 """
 
 from .order import Order, order_for
-from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, SubmittedTopology, leave_process
+from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology, leave_process
 
 __all__ = [
     "BROKEN",
@@ -15,6 +15,7 @@ __all__ = [
     "MakeCluster",
     "Order",
     "ParentPlace",
+    "ParentProcess",
     "SubmittedTopology",
     "leave_process",
     "order_for",

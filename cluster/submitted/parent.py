@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from ...runtime import AiostormError
-from ..control.socket import ControlSocket
 from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError
+from ..errors import TopologyKilledError
 from ..local import LocalCluster
 from ..nimbus import (
     ASSIGNMENTS,
@@ -78,29 +78,34 @@ class ParentPlace:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class ParentProcess:
+    """What is around a parent: the seams. `leave` ends the process at once, without its workers.
+
+    `serve`: answers other processes of its user about the topology, until it is cancelled.
+    """
+
+    make_cluster: MakeCluster
+    leave: Callable[[int], NoReturn]
+    serve: Callable[[RunningTopology], Coroutine[None, None, None]]
+
+
 class _Found(NamedTuple):
     topology: TopologyRecord | None
     assignment: AssignmentRecord | None
 
 
 class SubmittedTopology:
-    """One topology of a cluster, as its parent runs it. `leave` ends the process at once, without its workers."""
+    """One topology of a cluster, as its parent runs it."""
 
     def __init__(
-        self,
-        name: str,
-        coordination: Coordination,
-        clock: Clock,
-        place: ParentPlace,
-        make_cluster: MakeCluster,
-        leave: Callable[[int], NoReturn],
+        self, name: str, coordination: Coordination, clock: Clock, place: ParentPlace, process: ParentProcess
     ) -> None:
         self._name = name
         self._coordination = coordination
         self._clock = clock
         self._place = place
-        self._make_cluster = make_cluster
-        self._leave = leave
+        self._process = process
         self._failure = ""
         self._abandoned: tuple[str, ...] = ()
         self._running: RunningTopology | None = None
@@ -114,7 +119,7 @@ class SubmittedTopology:
             if found is None:
                 return 0
             registration, topology, assignment = found
-            cluster = self._make_cluster(topology, worker_names(len(assignment.workers)), self._on_abandoned)
+            cluster = self._process.make_cluster(topology, worker_names(len(assignment.workers)), self._on_abandoned)
             await cluster.start()
             await self._supervise(cluster, registration, topology, watches, stop)
             await cluster.stop(drain=False)
@@ -123,7 +128,7 @@ class SubmittedTopology:
             return 0
         except Exception:  # a defect of ours: the next parent adopts its workers
             log.exception("%s: its parent has failed", self._name)
-            self._leave(BROKEN)
+            self._process.leave(BROKEN)
         finally:
             for watch in watches:
                 watch.close()
@@ -160,7 +165,7 @@ class SubmittedTopology:
                         log.info("%s still has another parent: waits until that one has ended", self._name)
                         said = True
             if stop.is_set():
-                self._leave(LEFT)
+                self._process.leave(LEFT)
             await _any_of(watches, stop, RETRY_S if found is None else None)
 
     async def _read(self) -> _Found | None:
@@ -194,7 +199,7 @@ class SubmittedTopology:
             self._running = cluster.topologies.get(self._name)
             others = [group.create_task(self._report(registration))]
             if self._running is not None:
-                others.append(group.create_task(ControlSocket(self._running).serve()))
+                others.append(group.create_task(self._process.serve(self._running)))
             try:
                 await self._follow(registration.record.generation, running, watches, stop)
             finally:
@@ -212,6 +217,8 @@ class SubmittedTopology:
                 active=topology.wanted == "ACTIVE",
             )
             await running.wait_finished()
+        except TopologyKilledError:  # from here
+            return False
         except AiostormError as error:
             self._failure = str(error)
             log.error("%s has failed: %s", self._name, error)
@@ -236,7 +243,7 @@ class SubmittedTopology:
                 if running.done() and running.result() and await self._finished():
                     return await self._end(running, None)
             if stop.is_set():
-                self._leave(LEFT)
+                self._process.leave(LEFT)
             due_s = RETRY_S if found is None or (running.done() and running.result()) else None
             await _any_of(watches, stop, due_s, None if running.done() else running)
 
@@ -276,7 +283,7 @@ class SubmittedTopology:
                 await self._kept(self._update(registration))
             except (NoNodeError, BadVersionError):
                 log.error("%s: the record of this parent is gone: it leaves the topology to another one", self._name)
-                self._leave(NO_STORE)
+                self._process.leave(NO_STORE)
             except UnavailableError:
                 log.debug("the store cannot be reached: the record is written later")
             await self._clock.sleep(REPORT_S)
@@ -322,7 +329,7 @@ class SubmittedTopology:
             return await work
         except SessionLostError:
             log.error("%s: the store has lost this parent: it leaves the topology to another one", self._name)
-            self._leave(NO_STORE)
+            self._process.leave(NO_STORE)
 
 
 _WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from aiostorm import Config, LocalCluster
+from aiostorm import Config, LocalCluster, RunningTopology
 from aiostorm.cluster import WorkerOptions, work
 from aiostorm.cluster.coordination import Coordination, Create, MemoryStore, Put
 from aiostorm.cluster.coordination.memory import MemoryBackend
@@ -31,7 +31,7 @@ from aiostorm.cluster.nimbus import (
     unpack,
     worker_names,
 )
-from aiostorm.cluster.submitted import ParentPlace, SubmittedTopology
+from aiostorm.cluster.submitted import ParentPlace, ParentProcess, SubmittedTopology
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
@@ -70,6 +70,11 @@ class Stage:
     async def change(self, **changes: Any) -> None:
         self.record = replace(self.record, **changes)
         await self.client.commit([Put(path_of(TOPOLOGIES, NAME), pack(self.record)), Put(TOPOLOGIES, b"")])
+
+    async def change_in_a_new_session(self, **changes: Any) -> None:
+        """As `change`, when the store has ended that of the test, too."""
+        async with self.store.client() as self.client:
+            await self.change(**changes)
 
     async def assign(self, **changes: Any) -> None:
         self.assignment = replace(self.assignment, **changes)
@@ -113,11 +118,11 @@ class Stage:
             process.current.on_terminate = stop.set
             async with self._client(process) as coordination:
                 place = ParentPlace(supervisor, "host", process.incarnation)
-                made = self._make_cluster(process)
-                topology = SubmittedTopology(NAME, coordination, LoopClock(), place, made, self._leaver(process))
+                around = ParentProcess(self._make_cluster(process), self._leaver(process), _answers_nobody)
+                topology = SubmittedTopology(NAME, coordination, LoopClock(), place, around)
                 self.codes.append((process.name, await topology.run(stop)))
 
-        return self.world.process(name, program)
+        return self._process(name, program)
 
     def worker(self, name: str) -> Process:
         """A worker, which is not started."""
@@ -137,7 +142,7 @@ class Stage:
             )
             self.codes.append((name, code))
 
-        return self.world.process(name, program)
+        return self._process(name, program)
 
     def start(self) -> list[Process]:
         """Start a parent, and the workers of the assignment. The parent is the first."""
@@ -153,6 +158,9 @@ class Stage:
 
     async def until_ended(self, *processes: Process, within_s: float = 60.0) -> None:
         await self.world.until(lambda: not any(p.alive for p in processes), within_s, "the end of processes")
+
+    def _process(self, name: str, program: Callable[[Process], Coroutine[Any, Any, None]]) -> Process:
+        return self.world.processes.get(name) or self.world.process(name, program)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -184,9 +192,13 @@ class Stage:
         def leave(code: int) -> NoReturn:
             self.codes.append((process.name, code))
             process.kill("leaves")
-            raise SystemExit(code)
+            raise asyncio.CancelledError  # nothing of it runs any more
 
         return leave
+
+
+async def _answers_nobody(running: RunningTopology) -> None:
+    """There are no sockets in a simulated world."""
 
 
 class _AtOneAddress(WorldBackend):
