@@ -124,7 +124,8 @@ class AsgiApp:
     async def aclose(self) -> None:
         """End all responses, and answer no more. A second call does nothing."""
         self._closed = True
-        await self._runner.cleanup()
+        async with self._starting:  # what is being started is ended when it has started
+            await self._runner.cleanup()
 
     async def _start(self) -> None:
         async with self._starting:
@@ -133,7 +134,12 @@ class AsgiApp:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        await self._start()
+        try:
+            await self._start()
+        except Exception as error:
+            log.exception("the page cannot start")
+            await send({"type": "lifespan.startup.failed", "message": f"the page of aiostorm cannot start: {error}"})
+            return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.aclose()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from aiostorm import LocalCluster
 from aiostorm.transport import ExposedError, Secret
@@ -328,6 +329,50 @@ async def test_the_lifespan_of_a_server_starts_and_ends_it() -> None:
         assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
         assert (await Client(app, ONE)()).status == 503
         await running.kill(0)
+
+
+async def test_a_server_learns_that_the_page_cannot_start() -> None:
+    async def fails(app: web.Application) -> None:
+        raise OSError("no room")
+
+    inner = web.Application()
+    inner.on_startup.append(fails)
+    sent = list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await AsgiApp(inner)({"type": "lifespan"}, receive, send)
+    assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
+    assert "no room" in sent[0]["message"]
+
+
+async def test_what_is_still_being_started_is_ended_too() -> None:
+    begun, goes_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(app: web.Application) -> None:
+        begun.set()
+        await goes_on.wait()
+
+    async def cleanup(app: web.Application) -> None:
+        ended.set()
+
+    inner = web.Application()
+    inner.on_startup.append(slow)
+    inner.on_cleanup.append(cleanup)
+    page = AsgiApp(inner)
+    async with asyncio.TaskGroup() as group:
+        client = Client(page, ONE)
+        group.create_task(client())
+        await begun.wait()
+        group.create_task(page.aclose())
+        await asyncio.sleep(0)
+        goes_on.set()
+    assert ended.is_set()
+    assert client.status == 503
 
 
 async def test_other_scopes_are_refused() -> None:
