@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from typing import Final
 
 from .records import AssignmentRecord, SupervisorRecord, TopologyRecord
@@ -112,12 +113,12 @@ class _Planning:
         """Place a topology that has no assignment; None: it waits."""
         topology = self._seen.topologies[name]
         allowed = self._allowed(topology)
-        free = sum(map(self._free, allowed))
+        free = sum(map(self.free, allowed))
         if not free or (free < topology.workers and not topology.fewer):
             self._short.add(name)
             return None
-        own: Counter[str] = Counter()
-        workers = tuple(self._take_slot(allowed, own) for _ in range(min(topology.workers, free)))
+        slots = _FreeSlots(self, allowed, Counter())
+        workers = tuple(slots.take() for _ in range(min(topology.workers, free)))
         return AssignmentRecord(topology.generation, self._take_parent(allowed), workers)
 
     def _again(self, name: str, before: AssignmentRecord) -> AssignmentRecord:
@@ -150,7 +151,7 @@ class _Planning:
         if topology.generation == before.generation:
             return None
         away = sum(on not in self._seen.supervisors and self._stays(on, (), rebalanced=True) for on in before.workers)
-        free = sum(map(self._free, allowed)) + away
+        free = sum(map(self.free, allowed)) + away
         if free < topology.workers and (not free or not topology.fewer):
             self._short.add(name)
             return None
@@ -173,11 +174,12 @@ class _Planning:
         places += [None] * (count - len(places))
         workers: list[str] = []
         homeless = 0
+        slots = _FreeSlots(self, allowed if None in places else (), own)
         for index, place in enumerate(places):
             if place is not None:
                 workers.append(place)
-            elif any(map(self._free, allowed)):
-                workers.append(self._take_slot(allowed, own))
+            elif slots.are_there:
+                workers.append(slots.take())
             else:
                 workers.append(before[index])
                 self._used[before[index]] += 1
@@ -195,8 +197,9 @@ class _Planning:
         current = Counter(kept)
         away = [on for on in kept if on not in self._seen.supervisors][:count]
         # Deal `count` workers out as if all were new, but prefer, among equals, who has one already: then few move.
+        slots = _FreeSlots(self, allowed, own, prefer=lambda on: own[on] < current[on])
         for _ in range(count - len(away)):
-            self._take_slot(allowed, own, prefer=lambda on: own[on] < current[on])
+            slots.take()
         self._used.subtract(own)
         stay, left = [], own + Counter(away)
         for on in kept:
@@ -211,25 +214,22 @@ class _Planning:
         supervisors = self._seen.supervisors
         return sorted(name for name, each in supervisors.items() if topology.labels <= each.labels)
 
+    def use(self, on: str) -> None:
+        """A slot of it is taken."""
+        self._used[on] += 1
+
     def _stays(self, on: str, allowed: Iterable[str], *, rebalanced: bool) -> bool:
         """Does a process stay there? A rebalance may have other labels; else they do not matter any more."""
         if on in self._seen.supervisors:
             return on in allowed or not rebalanced
         return self._seen.missing_s.get(on, 0.0) < REASSIGN_S
 
-    def _free(self, on: str) -> int:
+    def free(self, on: str) -> int:
+        """The free slots of a supervisor."""
         return max(0, self._seen.supervisors[on].slots - self._used[on])
 
-    def _take_slot(
-        self, allowed: list[str], own: Counter[str], prefer: Callable[[str], bool] = lambda on: False
-    ) -> str:
-        best = min(filter(self._free, allowed), key=lambda on: (own[on], not prefer(on), -self._free(on), on))
-        own[best] += 1
-        self._used[best] += 1
-        return best
-
     def _take_parent(self, allowed: list[str]) -> str:
-        best = min(allowed, key=lambda on: (self._parents_on[on], -self._free(on), on))
+        best = min(allowed, key=lambda on: (self._parents_on[on], -self.free(on), on))
         self._parents_on[best] += 1
         return best
 
@@ -242,7 +242,7 @@ class _Planning:
     def _too_few(self, name: str, assignment: AssignmentRecord | None) -> str:
         topology = self._seen.topologies[name]
         allowed = self._allowed(topology)
-        free = sum(map(self._free, allowed))
+        free = sum(map(self.free, allowed))
         if assignment is not None:  # what it has is free for its own rebalance
             free += sum(on in allowed for on in assignment.workers)
         fewer = f", or ask for {free}" if free else ""
@@ -259,3 +259,43 @@ class _Planning:
             return f"none of {len(supervisors)} supervisors has the labels {labels}: start one that has"
         total = sum(each.slots for each in supervisors.values())
         return f"{len(supervisors)} supervisors have {total} slots: start another one (aiostorm supervisor)"
+
+
+class _FreeSlots:
+    """The free slots for one topology, the best one first: where it has the fewest workers (`own`), then where it is
+    preferred, then where most are free.
+
+    A heap: for a thousand supervisors each slot takes some steps, not a look at all of them.
+    """
+
+    def __init__(
+        self,
+        planning: _Planning,
+        allowed: Iterable[str],
+        own: Counter[str],
+        prefer: Callable[[str], bool] = lambda on: False,
+    ) -> None:
+        self._planning = planning
+        self._own = own
+        self._prefer = prefer
+        self._heap = [self._key(on) for on in allowed if planning.free(on)]
+        heapify(self._heap)
+
+    @property
+    def are_there(self) -> bool:
+        """Is one left?"""
+        return bool(self._heap)
+
+    def take(self) -> str:
+        """Take the best one. IndexError if there is none."""
+        best = self._heap[0][-1]
+        self._own[best] += 1
+        self._planning.use(best)
+        if self._planning.free(best):
+            heapreplace(self._heap, self._key(best))
+        else:
+            heappop(self._heap)
+        return best
+
+    def _key(self, on: str) -> tuple[int, bool, int, str]:
+        return self._own[on], not self._prefer(on), -self._planning.free(on), on
