@@ -15,12 +15,12 @@ from ..cluster import ControlSocket, LocalCluster, ProcessBackend
 from ..cluster.coordination import CoordinationError, open_coordination
 from ..cluster.home import Home
 from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology, leave_process
-from ..runtime import LoopClock, loop_factory
+from ..runtime import LoopClock, ProcessIdentity, loop_factory
 from ..topology import Config
 from ..transport import Credentials
 
 if TYPE_CHECKING:
-    from ..cluster.nimbus import TopologyRecord
+    from ..cluster.nimbus import ParentRecord, TopologyRecord
     from .signals import Interrupts
 
 log = logging.getLogger("aiostorm.parent")
@@ -38,7 +38,7 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
     stop = interrupts.listen()
     clock = LoopClock()
     credentials = Credentials.from_file(home.credentials)
-    place = ParentPlace(supervisor, platform.node(), os.getpid())
+    place = ParentPlace(supervisor, platform.node(), os.getpid(), str(ProcessIdentity.own()))
 
     def make_cluster(
         topology: TopologyRecord, workers: Collection[str], abandoned: Callable[[str, int], None]
@@ -53,8 +53,14 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
     code = NO_STORE
     try:
         async with open_coordination(store, clock) as coordination:
-            process = ParentProcess(make_cluster, leave_process, lambda running: ControlSocket(running).serve())
+            process = ParentProcess(
+                make_cluster, leave_process, lambda running: ControlSocket(running).serve(), _has_ended
+            )
             code = await SubmittedTopology(name, coordination, clock, place, process).run(stop)
     except* CoordinationError as group:
         log.error("%s: %s", name, group.exceptions[0])
     return code
+
+
+def _has_ended(record: ParentRecord) -> bool:
+    return record.host == platform.node() and bool(record.process) and ProcessIdentity.parse(record.process).has_ended

@@ -106,7 +106,7 @@ class ParentRecord:
     """The process that runs a topology. `generation`: of the assignment that it runs; `degraded`: why, or empty.
 
     `abandoned`: processes of workers that it has given up, as `worker-1@4711`: their supervisors kill them.
-    `started_s`: Unix time of the process.
+    `started_s`: Unix time of the process. `process`: which process of its machine it is (see ProcessIdentity).
     """
 
     supervisor: str
@@ -117,6 +117,7 @@ class ParentRecord:
     degraded: str = ""
     abandoned: tuple[str, ...] = ()
     started_s: float = 0.0
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)

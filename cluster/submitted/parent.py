@@ -71,23 +71,26 @@ started."""
 
 @dataclass(frozen=True, slots=True)
 class ParentPlace:
-    """Where a parent runs. `supervisor`: who has started it."""
+    """Where a parent runs. `supervisor`: who has started it; `process`: its ProcessIdentity."""
 
     supervisor: str
     host: str
     pid: int
+    process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParentProcess:
     """What is around a parent: the seams. `leave` ends the process at once, without its workers.
 
-    `serve`: answers other processes of its user about the topology, until it is cancelled.
+    `serve`: answers other processes of its user about the topology, until it is cancelled. `has_ended`: is a parent
+    known not to run any more?
     """
 
     make_cluster: MakeCluster
     leave: Callable[[int], NoReturn]
     serve: Callable[[RunningTopology], Coroutine[None, None, None]]
+    has_ended: Callable[[ParentRecord], bool]
 
 
 class _Found(NamedTuple):
@@ -156,10 +159,11 @@ class SubmittedTopology:
                     place.host,
                     "STARTING",
                     started_s=self._clock.now(),
+                    process=place.process,
                 )
                 registration = Registration(self._coordination, self._name, record)
                 with contextlib.suppress(UnavailableError):
-                    if await self._kept(registration.register()):
+                    if await self._kept(registration.register(self._process.has_ended)):
                         return registration, topology, assignment
                     if not said:
                         log.info("%s still has another parent: waits until that one has ended", self._name)

@@ -3,7 +3,8 @@
     register ─► /parents/NAME is of this process ─► update, when something has changed ─► remove
                    ▲ waits while it is of another one: two never run one topology
 
-1. The node is ephemeral: it ends with the process. On one machine that is noticed at once, else with the session.
+1. The node is ephemeral: it ends with the session. The next parent on the same machine need not wait for that: it sees
+   that the process has ended, and takes its place.
 2. Errors outlive the process: the next parent goes on with them. They are written at most each ERRORS_S, and texts are
    cut until all fit into one node.
 """
@@ -18,18 +19,17 @@ from ..coordination import (
     CoordinationError,
     Create,
     Delete,
-    NodeExistsError,
     NoNodeError,
+    Operation,
     Put,
     RefusedError,
 )
-from ..nimbus import ERRORS, PARENTS, ErrorEntry, ErrorsRecord, RecordError, pack, path_of, unpack
+from ..nimbus import ERRORS, PARENTS, ErrorEntry, ErrorsRecord, ParentRecord, RecordError, pack, path_of, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..coordination import Coordination
-    from ..nimbus import ParentRecord
 
 MOST_ERRORS: Final = 200
 TEXT_CHARS: Final = 1_000
@@ -51,11 +51,17 @@ class Registration:
         self._errors_s = float("-inf")
         self._has_news = False
 
-    async def register(self) -> bool:
-        """Make the node; False: another process has it."""
+    async def register(self, has_ended: Callable[[ParentRecord], bool]) -> bool:
+        """Make the node; False: another process has it. `has_ended`: is that process known not to run any more?"""
+        operations: list[Operation] = [Create(self._path, pack(self.record), ephemeral=True)]
+        before = await self._coordination.get(self._path)
+        if before is not None:
+            if not has_ended(unpack(ParentRecord, self._path, before.value)):
+                return False
+            operations.insert(0, Delete(self._path, before.version))  # its session would end later
         try:
-            await self._coordination.commit([Create(self._path, pack(self.record), ephemeral=True)])
-        except NodeExistsError:
+            await self._coordination.commit(operations)
+        except RefusedError:  # another one was faster
             return False
         node = await self._coordination.get(self._errors_path)
         if node is not None:

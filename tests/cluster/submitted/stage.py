@@ -118,7 +118,9 @@ class Stage:
             process.current.on_terminate = stop.set
             async with self._client(process) as coordination:
                 place = ParentPlace(supervisor, "host", process.incarnation)
-                around = ParentProcess(self._make_cluster(process), self._leaver(process), _answers_nobody)
+                around = ParentProcess(
+                    self._make_cluster(process), self._leaver(process), _answers_nobody, self._has_ended
+                )
                 topology = SubmittedTopology(NAME, coordination, LoopClock(), place, around)
                 self.codes.append((process.name, await topology.run(stop)))
 
@@ -161,6 +163,9 @@ class Stage:
 
     def _process(self, name: str, program: Callable[[Process], Coroutine[Any, Any, None]]) -> Process:
         return self.world.processes.get(name) or self.world.process(name, program)
+
+    def _has_ended(self, record: ParentRecord) -> bool:
+        return False  # the store says it
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
