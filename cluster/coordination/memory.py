@@ -75,6 +75,10 @@ class MemoryBackend:
         self._store.forget(self)
         self._store.expire()
 
+    def forgotten(self) -> None:
+        """The client's process has ended: it needs no news. Its session ends when its time is over."""
+        self._store.forget(self)
+
     async def poll(self, session: int, *, renew: bool) -> Collection[str] | None:
         tree, now_s = self._reached(), self._clock.monotonic()
         tree.renew(session, now_s, now_s + self._session_s if renew else tree.sessions.get(session, 0.0))

@@ -6,16 +6,11 @@ There is no nimbus and no supervisor: the test writes the records, and starts th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
-from aiostorm import Config, LocalCluster, RunningTopology
-from aiostorm.cluster import WorkerOptions, work
 from aiostorm.cluster.coordination import Coordination, Create, MemoryStore, Put
-from aiostorm.cluster.coordination.memory import MemoryBackend
-from aiostorm.cluster.coordination.polled import open_polled
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
     ERRORS,
@@ -31,12 +26,11 @@ from aiostorm.cluster.nimbus import (
     unpack,
     worker_names,
 )
-from aiostorm.cluster.submitted import ParentPlace, ParentProcess, SubmittedTopology
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 
-from ...simulation.backend import WorldBackend, shared_store
+from ...simulation.cluster.programs import Ways, run_parent, run_worker
 from ...simulation.worlds import in_world
 
 NAME = "sums"
@@ -52,7 +46,7 @@ class Stage:
         self.client = client
         self.target = target
         self.codes: list[tuple[str, int]] = []
-        self.ways: dict[str, MemoryBackend] = {}
+        self.ways = Ways(store)
         self.record = TopologyRecord(target, workers=2)
         self.assignment = AssignmentRecord(1, "s", ("s", "s"))
 
@@ -114,15 +108,10 @@ class Stage:
         """A parent, which is not started."""
 
         async def program(process: Process) -> None:
-            stop = asyncio.Event()
-            process.current.on_terminate = stop.set
-            async with self._client(process) as coordination:
-                place = ParentPlace(supervisor, "host", process.incarnation)
-                around = ParentProcess(
-                    self._make_cluster(process), self._leaver(process), _answers_nobody, self._has_ended
-                )
-                topology = SubmittedTopology(NAME, coordination, LoopClock(), place, around)
-                self.codes.append((process.name, await topology.run(stop)))
+            code = await run_parent(
+                process, self.ways, NAME, supervisor, "parent:1", lambda code: self.codes.append((process.name, code))
+            )
+            self.codes.append((process.name, code))
 
         return self._process(name, program)
 
@@ -130,19 +119,7 @@ class Stage:
         """A worker, which is not started."""
 
         async def program(process: Process) -> None:
-            leave = asyncio.Event()
-            process.current.on_terminate = leave.set
-            options = WorkerOptions(
-                name, "parent:1", f"{name}:1", process.incarnation, targets=(self.target,), outlive_s=LEASE_S
-            )
-            code = await work(
-                options,
-                process.network,
-                leave,
-                open_store=lambda place: shared_store(process, place),
-                rng=process.rng,
-            )
-            self.codes.append((name, code))
+            self.codes.append((name, await run_worker(process, name, "parent:1", self.target, process.incarnation)))
 
         return self._process(name, program)
 
@@ -164,55 +141,6 @@ class Stage:
     def _process(self, name: str, program: Callable[[Process], Coroutine[Any, Any, None]]) -> Process:
         return self.world.processes.get(name) or self.world.process(name, program)
 
-    def _has_ended(self, record: ParentRecord) -> bool:
-        return False  # the store says it
-
-    # -- inside --------------------------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _client(self, process: Process) -> AsyncIterator[Coordination]:
-        way = self.ways[process.name] = self.store.backend()
-        async with open_polled(way, LoopClock(), "the store") as client:
-            process.current.at_death.append(way.process_died)
-            yield client
-
-    def _make_cluster(
-        self, process: Process
-    ) -> Callable[[TopologyRecord, Collection[str], Callable[[str, int], None]], LocalCluster]:
-        def make(
-            topology: TopologyRecord, workers: Collection[str], abandoned: Callable[[str, int], None]
-        ) -> LocalCluster:
-            return LocalCluster(
-                Config(state_dir="sim://state"),
-                remote_workers=list(workers),
-                backend=_AtOneAddress(process),
-                rng=process.rng,
-                open_store=lambda place: shared_store(process, place),
-                on_abandoned=abandoned,
-            )
-
-        return make
-
-    def _leaver(self, process: Process) -> Callable[[int], NoReturn]:
-        def leave(code: int) -> NoReturn:
-            self.codes.append((process.name, code))
-            process.kill("leaves")
-            raise asyncio.CancelledError  # nothing of it runs any more
-
-        return leave
-
-
-async def _answers_nobody(running: RunningTopology) -> None:
-    """There are no sockets in a simulated world."""
-
-
-class _AtOneAddress(WorldBackend):
-    """Every parent of the topology listens at the same address."""
-
-    @property
-    def address(self) -> str:
-        return "parent:1"
-
 
 Story = Callable[[Stage], Coroutine[Any, Any, None]]
 
@@ -232,6 +160,3 @@ def on_stage(story: Story, target: str = "tests.cluster.test_workers:topology", 
 
     in_world(run, seed)
     return stages[0]
-
-
-__all__ = ["LEASE_S", "NAME", "Stage", "on_stage"]

@@ -197,10 +197,10 @@ def test_the_session_is_lost_and_it_leaves_at_once() -> None:
         await stage.submit()
         parent, *workers = stage.start()
         await stage.wait_state("ACTIVE")
-        stage.ways["parent"].cut_off = True
+        stage.ways.by_process["parent"].cut_off = True
         await asyncio.sleep(20)
         assert parent.alive, "whether its session has ended is not known from here"
-        stage.ways["parent"].cut_off = False
+        stage.ways.by_process["parent"].cut_off = False
         await stage.world.until(lambda: not parent.alive, 20, "the end of the parent")
         assert all(worker.alive for worker in workers), "its workers go on"
         await stage.until_ended(*workers, within_s=80)

@@ -1,0 +1,143 @@
+"""Processes of simulated supervisors: they outlive who has started them, and can be adopted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiostorm.cluster.nimbus import PARENT_PROCESS, TopologyRecord
+from aiostorm.cluster.supervisor import Key, Launch, SlotNote
+from aiostorm.runtime import ProcessIdentity, SpawnError
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+
+Program = Callable[[Process, Key, str], Coroutine[Any, Any, int]]
+"""(process, what it is, name of the supervisor) → exit code."""
+
+
+@dataclass(slots=True)
+class Machines:
+    """All processes that supervisors have started. `notes`: slot files, by supervisor: they survive it."""
+
+    world: World
+    program: Program
+    by_pid: dict[int, tuple[Process, int]] = field(default_factory=dict)
+    codes: dict[int, int] = field(default_factory=dict)
+    notes: dict[str, dict[Key, SlotNote]] = field(default_factory=dict)
+    pids: int = 1000
+
+    def new_pid(self) -> int:
+        self.pids += 1
+        return self.pids
+
+    def runs(self, pid: int) -> bool:
+        """Is it there, and the incarnation that had this id?"""
+        found = self.by_pid.get(pid)
+        return found is not None and found[0].alive and found[0].incarnation == found[1]
+
+    def start(self, pid: int, key: Key, supervisor: str) -> None:
+        """Start a process; SpawnError if its address is in use."""
+        # All parents of a topology listen at one address.
+        name = str(key.topology) + ("" if key.process == PARENT_PROCESS else f".{key.process}@{supervisor}")
+        process = self.world.processes.get(name)
+        if process is not None and process.alive:
+            raise SpawnError(f"{name} runs already")
+
+        async def main(own: Process) -> None:
+            own_pid = next(p for p, found in self.by_pid.items() if found == (own, own.incarnation))
+            self.codes[own_pid] = await self.program(own, key, supervisor)
+
+        if process is None:
+            process = self.world.process(name, main)
+        process.main = main
+        self.by_pid[pid] = process, process.incarnation + 1
+        process.start()
+
+
+class SimRunning:
+    """A process that runs, as its supervisor sees it."""
+
+    def __init__(self, machines: Machines, pid: int, *, own: bool) -> None:
+        self.identity = ProcessIdentity(0, pid, 1)
+        self._machines = machines
+        self._own = own
+
+    async def wait(self) -> int | None:
+        pid = self.identity.pid
+        while self._machines.runs(pid):  # its end may come while nobody who has asked is there any more
+            await asyncio.sleep(0.05)  # noqa: ASYNC110
+        return self._machines.codes.get(pid, -9) if self._own else None
+
+    def terminate(self) -> None:
+        process, _ = self._machines.by_pid[self.identity.pid]
+        if self._machines.runs(self.identity.pid) and process.current.on_terminate is not None:
+            process.loop.call_soon(process.current.on_terminate)
+
+    def kill(self) -> None:
+        process, _ = self._machines.by_pid[self.identity.pid]
+        if self._machines.runs(self.identity.pid):
+            process.kill("is killed by its supervisor")
+
+
+class SimWaiting:
+    """A process that waits for its task: until then there is nothing of it."""
+
+    def __init__(self, machines: Machines, supervisor: str) -> None:
+        self.identity = ProcessIdentity(0, machines.new_pid(), 1)
+        self._machines = machines
+        self._supervisor = supervisor
+
+    async def assign(self, log_path: Path, arguments: Sequence[str]) -> SimRunning:
+        self._machines.start(self.identity.pid, Key(arguments[0], arguments[1]), self._supervisor)
+        return SimRunning(self._machines, self.identity.pid, own=True)
+
+    def abandon(self) -> None:
+        """It has not begun."""
+
+
+class SimProcesses:
+    """Where a supervisor's processes come from."""
+
+    def __init__(self, machines: Machines, supervisor: str) -> None:
+        self._machines = machines
+        self._supervisor = supervisor
+
+    async def take(self) -> SimWaiting:
+        await asyncio.sleep(0.05)
+        return SimWaiting(self._machines, self._supervisor)
+
+    def adopt(self, identity: ProcessIdentity) -> SimRunning | None:
+        return SimRunning(self._machines, identity.pid, own=False) if self._machines.runs(identity.pid) else None
+
+
+class SimNotes:
+    """The slot files of a supervisor."""
+
+    def __init__(self, machines: Machines, supervisor: str) -> None:
+        self._notes = machines.notes.setdefault(supervisor, {})
+
+    async def read(self) -> list[SlotNote]:
+        return list(self._notes.values())
+
+    async def write(self, note: SlotNote) -> None:
+        await asyncio.sleep(0.001)
+        self._notes[note.key] = note
+
+    async def remove(self, key: Key) -> None:
+        self._notes.pop(key, None)
+
+
+class SimLaunching:
+    """There is no code to fetch, and no log."""
+
+    async def launch(self, key: Key, record: TopologyRecord) -> Launch:
+        return Launch(Path("log"), (key.topology, key.process))
+
+    async def limit_logs(self, running: Collection[Key]) -> None:
+        return
+
+    async def remove_unused(self, used: Collection[str]) -> None:
+        return

@@ -1,0 +1,388 @@
+"""The workload of a cluster: everything that runs may die, freeze, or lose its store; a topology must go on.
+
+    run(seed) ─► nimbus × 2 or 3, supervisor × 2 or 3 ─► a parent, workers ─► numbers are offered, and acked
+                    ▲ faults for FAULTS_S; daemons are started again, as a service manager does
+
+1. What is acked was executed. All that was offered is acked after the last fault.
+2. Assignments are written by the leader of that moment only.
+3. A process moves only when its supervisor has been missing for REASSIGN_S.
+4. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
+5. While a store is away nothing is moved, started elsewhere, or ended.
+
+    python -m tests.simulation.cluster --seeds 200
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiostorm.cluster.coordination import (
+    HOLDER,
+    CoordinationError,
+    MemoryStore,
+    Operation,
+)
+from aiostorm.cluster.coordination.tree import Tree
+from aiostorm.cluster.nimbus import (
+    ASSIGNMENTS,
+    PARENT_PROCESS,
+    PARENTS,
+    REASSIGN_S,
+    SUPERVISORS,
+    TOPOLOGIES,
+    AssignmentRecord,
+    Nimbus,
+    ParentRecord,
+    SupervisorRecord,
+    TopologyRecord,
+    make_folders,
+    path_of,
+    submit,
+    unpack,
+    want,
+)
+from aiostorm.cluster.supervisor import Key, Supervisor, SupervisorSeams
+from aiostorm.runtime import LoopClock
+from aiostorm.testing.simulation import World, world_loop
+from aiostorm.testing.simulation.process import Process
+
+from . import topology
+from .processes import Machines, SimLaunching, SimNotes, SimProcesses
+from .programs import Ways, run_parent, run_worker
+
+NAME = "numbers"
+FAULTS_S = 40.0
+SETTLED_S = 120.0
+GONE_S = 60.0
+RATE = 10
+"""Numbers a second."""
+
+KINDS = ("nimbus", "supervisor", "parent", "worker", "worker", "pause", "away", "cut off", "deactivate", "rebalance")
+
+
+@dataclass(slots=True)
+class ClusterResult:
+    """One seed."""
+
+    seed: int
+    problems: list[str]
+    faults: list[str] = field(default_factory=list)
+    simulated_s: float = 0.0
+    acked: int = 0
+    twice: int = 0
+    moves: int = 0
+
+
+class WatchedTree(Tree):
+    """Also checks who writes assignments, and what they change."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.missing_since_s: dict[str, float] = {}
+        self.away_since_s: float | None = None
+        self.moves = 0
+
+    def apply(self, operations: Sequence[Operation], session: int) -> tuple[int, ...]:
+        before = self._assignment()
+        versions = super().apply(operations, session)
+        self._look_at_supervisors()
+        if any(operation.path.startswith(f"{ASSIGNMENTS}/") for operation in operations):
+            holder = self.nodes.get(HOLDER)
+            if holder is None or holder.session != session:
+                self.world.problem("an assignment was written by one who does not lead")
+            after = self._assignment()
+            if before is not None and after is not None and before.generation == after.generation:
+                self._check_moves(before, after)
+        return versions
+
+    def _assignment(self) -> AssignmentRecord | None:
+        path = path_of(ASSIGNMENTS, NAME)
+        node = self.nodes.get(path)
+        return None if node is None else unpack(AssignmentRecord, path, node.value)
+
+    def _look_at_supervisors(self) -> None:
+        for name in ("a", "b", "c"):
+            if path_of(SUPERVISORS, name) in self.nodes:
+                self.missing_since_s.pop(name, None)
+            else:
+                self.missing_since_s.setdefault(name, self.world.now_s)
+
+    def _check_moves(self, before: AssignmentRecord, after: AssignmentRecord) -> None:
+        pairs = [(before.parent, after.parent), *zip(before.workers, after.workers, strict=True)]
+        for old, new in pairs:
+            if old != new:
+                self.moves += 1
+                missing_s = self.world.now_s - self.missing_since_s.get(old, self.world.now_s)
+                if missing_s < REASSIGN_S:
+                    self.world.problem(f"a process was moved from {old}, which was missing for {missing_s:g} s")
+
+
+class ClusterWorld:
+    """One run."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.chance = random.Random(seed)
+        self.done = topology.begin()
+        self.store = MemoryStore(LoopClock())
+        self.tree = self.store.tree = WatchedTree(world)
+        self.ways = Ways(self.store, at_once=self.chance.random() < 0.5)
+        self.machines = Machines(world, self._run_process)
+        self.result = ClusterResult(seed, world.problems)
+        self.daemons: list[Process] = []
+        self.over = False
+
+    # -- programs ------------------------------------------------------------------------------------------------------
+
+    async def _run_process(self, process: Process, key: Key, supervisor: str) -> int:
+        pid = next(pid for pid, found in self.machines.by_pid.items() if found == (process, process.incarnation))
+        if key.process == PARENT_PROCESS:
+
+            def left(code: int) -> None:
+                self.machines.codes[pid] = code
+
+            return await run_parent(process, self.ways, key.topology, supervisor, f"{process.name}:1", left)
+        return await run_worker(process, key.process, f"{key.topology}:1", topology.TARGET, pid)
+
+    def _nimbus(self, name: str) -> None:
+        async def program(process: Process) -> None:
+            while True:
+                async with self.ways.client(process) as coordination:
+                    try:
+                        await Nimbus(coordination, LoopClock(), name.encode()).run()
+                    except CoordinationError:
+                        continue
+
+        self.daemons.append(self.world.process(name, self._restarted(program)))
+
+    def _supervisor(self, name: str) -> None:
+        async def program(process: Process) -> None:
+            seams = SupervisorSeams(
+                lambda: self.ways.client(process),
+                SimProcesses(self.machines, name),
+                SimNotes(self.machines, name),
+                SimLaunching(),
+            )
+            record = SupervisorRecord("host", "", 4)
+            await Supervisor(name, record, seams, LoopClock()).run(asyncio.Event())
+
+        self.daemons.append(self.world.process(f"supervisor-{name}", self._restarted(program)))
+
+    def _restarted(
+        self, program: Callable[[Process], Coroutine[Any, Any, None]]
+    ) -> Callable[[Process], Coroutine[Any, Any, None]]:
+        """A program that says what it fails of."""
+
+        async def run(process: Process) -> None:
+            try:
+                await program(process)
+            except* CoordinationError as group:
+                self.world.trace.add(self.world.now_s, "daemon", process.name, f"ends: {group.exceptions[0]}")
+
+        return run
+
+    async def _keep_daemons(self) -> None:
+        """A service manager."""
+        while True:
+            await asyncio.sleep(0.5)
+            for daemon in self.daemons:
+                if not daemon.alive and (self.over or self.chance.random() < 0.3):
+                    daemon.start()
+
+    # -- the run -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with self.store.client(session_s=3600.0) as client, asyncio.TaskGroup() as group:
+            await make_folders(client)
+            for index in range(self.chance.choice((2, 2, 3))):
+                self._nimbus(f"nimbus-{index + 1}")
+            for name in "abc"[: self.chance.choice((2, 2, 3))]:
+                self._supervisor(name)
+            for daemon in self.daemons:
+                daemon.start()
+            tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._watch_store())]
+            record = TopologyRecord(topology.TARGET, workers=self.chance.choice((2, 3)))
+            await submit(client, NAME, record)
+            await self._until("the topology runs", self._runs, 60)
+            await self._faults(client)
+            self.over = True
+            self.store.away = False
+            for way in self.ways.by_process.values():
+                way.cut_off = False
+            offered = self.done.offered
+            await want(client, NAME, "ACTIVE")
+            await self._until(
+                "all is acked", lambda: self.done.acked >= set(range(offered)) and self._runs(), SETTLED_S
+            )
+            self._check_processes()
+            await want(client, NAME, "KILLED")
+            await self._until("all of it has ended", self._has_gone, GONE_S)
+            for task in tasks:
+                task.cancel()
+            for daemon in self.daemons:
+                daemon.kill("the world ends")
+        if lost := self.done.acked - self.done.seen.keys():
+            self.world.problem(f"{len(lost)} numbers were acked, and never executed")
+        self.result.acked = len(self.done.acked)
+        self.result.twice = sum(self.done.seen.values()) - len(self.done.seen)
+        self.result.moves = self.tree.moves
+        self.result.simulated_s = self.world.now_s
+
+    async def _offer(self) -> None:
+        while not self.over:
+            self.done.offered += 1
+            await asyncio.sleep(1 / RATE)
+
+    async def _watch_store(self) -> None:
+        """Sessions end also while nobody writes; and a store that is away has no news of who is missing."""
+        while True:
+            self.store.expire()
+            self.tree._look_at_supervisors()
+            await asyncio.sleep(0.1)
+
+    async def _faults(self, client: Any) -> None:
+        until_s = self.world.now_s + FAULTS_S
+        while self.world.now_s < until_s:
+            await asyncio.sleep(self.chance.uniform(0.2, 6.0))
+            kind = self.chance.choice(KINDS)
+            said = await self._fault(kind, client)
+            if said:
+                self.result.faults.append(f"{self.world.now_s:8.3f} {kind}: {said}")
+
+    async def _fault(self, kind: str, client: Any) -> str:
+        for_s = self.chance.choice((0.5, 3.0, 12.0, 25.0))
+        victims = self._victims(kind)
+        if kind == "away":
+            self.store.away = True
+            self.world.call_at(self.world.now_s + for_s, self._back)
+            return f"{for_s:g} s"
+        if kind in ("deactivate", "rebalance"):
+            return await self._order(kind, client)
+        if not victims:
+            return ""
+        victim = self.chance.choice(victims)
+        if kind == "pause":
+            victim.pause(for_s)
+            return f"{victim.name}, {for_s:g} s"
+        if kind == "cut off":
+            way = self.ways.by_process.get(victim.name)
+            if way is None:
+                return ""
+            way.cut_off = True
+            self.world.call_at(self.world.now_s + for_s, self._reconnect, way)
+            return f"{victim.name}, {for_s:g} s"
+        victim.kill("is killed by the world")
+        return victim.name
+
+    async def _order(self, kind: str, client: Any) -> str:
+        from aiostorm.cluster.nimbus import rebalance
+
+        if self.store.away:
+            return ""
+        if kind == "rebalance":
+            workers = self.chance.choice((1, 2, 3))
+            await rebalance(client, NAME, workers)
+            return f"{workers} workers"
+        await want(client, NAME, "INACTIVE")
+        await asyncio.sleep(self.chance.uniform(0.5, 5.0))
+        if not self.store.away:
+            await want(client, NAME, "ACTIVE")
+        return "and active again"
+
+    def _victims(self, kind: str) -> list[Process]:
+        alive = [process for process in self.world.processes.values() if process.alive]
+        if kind in ("nimbus", "supervisor"):
+            return [process for process in alive if process.name.startswith(kind)]
+        if kind == "parent":
+            return [process for process in alive if process.name == NAME]
+        if kind == "worker":
+            return [process for process in alive if process.name.startswith(f"{NAME}.")]
+        return [process for process in alive if process.name != "driver"]
+
+    def _back(self) -> None:
+        self.store.away = False
+
+    def _reconnect(self, way: Any) -> None:
+        way.cut_off = False
+
+    # -- what must be --------------------------------------------------------------------------------------------------
+
+    def _node(self, folder: str, kind: Any) -> Any:
+        node = self.tree.nodes.get(path_of(folder, NAME))
+        return None if node is None else unpack(kind, folder, node.value)
+
+    def _runs(self) -> bool:
+        parent: ParentRecord | None = self._node(PARENTS, ParentRecord)
+        assignment: AssignmentRecord | None = self._node(ASSIGNMENTS, AssignmentRecord)
+        return (
+            parent is not None
+            and assignment is not None
+            and parent.state == "ACTIVE"
+            and parent.generation == assignment.generation
+            and not parent.degraded
+        )
+
+    def _processes(self) -> list[str]:
+        names = [process.name for process in self.world.processes.values() if process.alive]
+        return sorted(name for name in names if name == NAME or name.startswith(f"{NAME}."))
+
+    def _check_processes(self) -> None:
+        assignment: AssignmentRecord = self._node(ASSIGNMENTS, AssignmentRecord)
+        wanted = [NAME, *(f"{NAME}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
+        if self._processes() != sorted(wanted):
+            self.world.problem(f"there run {self._processes()}, and assigned are {sorted(wanted)}")
+
+    def _has_gone(self) -> bool:
+        left = [
+            path for folder in (TOPOLOGIES, ASSIGNMENTS, PARENTS) if (path := path_of(folder, NAME)) in self.tree.nodes
+        ]
+        return not left and not self._processes() and not any(self.machines.notes.values())
+
+    async def _until(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
+        until_s = self.world.now_s + within_s
+        while not condition():
+            if self.world.now_s >= until_s:
+                raise AssertionError(f"not within {within_s:g} s: {what}; {self._state()}")
+            await asyncio.sleep(0.1)
+
+    def _state(self) -> str:
+        left = set(range(self.done.offered)) - self.done.acked
+        return (
+            f"{len(left)} of {self.done.offered} not acked; parent {self._node(PARENTS, ParentRecord)}; "
+            f"assignment {self._node(ASSIGNMENTS, AssignmentRecord)}; processes {self._processes()}"
+        )
+
+
+def run(seed: int, *, last: int = 0) -> ClusterResult:
+    """One seed. `last`: print so many events of the trace."""
+    loop = world_loop(seed, max_steps=20_000_000)
+    world = loop.world
+    runs: list[ClusterWorld] = []
+
+    async def work() -> None:
+        runs.append(ClusterWorld(world, seed))
+        await runs[0].run()
+
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            try:
+                runner.run(work())
+            except Exception as error:  # whatever does not come is a finding
+                world.problem("".join(traceback.format_exception(error)[-6:]))
+            if last:
+                print(world.trace.text(last))
+    finally:
+        logging.disable(disabled)
+    return runs[0].result
+
+
+__all__ = ["ClusterResult", "run"]
