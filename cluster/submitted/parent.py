@@ -199,13 +199,9 @@ class SubmittedTopology:
         """Run the topology until it is to end, and end it in order."""
         async with asyncio.TaskGroup() as group:
             running = group.create_task(self._run(cluster, topology))
-            await asyncio.sleep(0)  # let `submit` begin: the topology can be looked at while it starts
-            self._running = cluster.topologies.get(self._name)
-            others = [group.create_task(self._report(registration))]
-            if self._running is not None:
-                others.append(group.create_task(self._process.serve(self._running)))
+            others = [group.create_task(self._report(cluster, registration)), group.create_task(self._serve(cluster))]
             try:
-                await self._follow(registration.record.generation, running, watches, stop)
+                await self._follow(cluster, registration.record.generation, running, watches, stop)
             finally:
                 for task in (running, *others):
                     task.cancel()
@@ -230,10 +226,16 @@ class SubmittedTopology:
         return True
 
     async def _follow(
-        self, generation: int, running: asyncio.Task[bool], watches: list[Watch], stop: asyncio.Event
+        self,
+        cluster: LocalCluster,
+        generation: int,
+        running: asyncio.Task[bool],
+        watches: list[Watch],
+        stop: asyncio.Event,
     ) -> None:
         """Do what the store wants, until the topology is to end; then end it."""
         while True:
+            self._find(cluster)
             found = await self._read()
             if found is not None:
                 order = order_for(*found, self._place.supervisor, generation)
@@ -280,9 +282,21 @@ class SubmittedTopology:
 
     # -- what others see -----------------------------------------------------------------------------------------------
 
-    async def _report(self, registration: Registration) -> None:
+    async def _serve(self, cluster: LocalCluster) -> None:
+        """Answer other processes of its user."""
+        while self._running is None:
+            await self._clock.sleep(RETRY_S)
+            self._find(cluster)
+        await self._process.serve(self._running)
+
+    def _find(self, cluster: LocalCluster) -> None:
+        """The topology can be looked at, and ended, while it starts; the cluster forgets it when it has ended."""
+        self._running = cluster.topologies.get(self._name, self._running)
+
+    async def _report(self, cluster: LocalCluster, registration: Registration) -> None:
         """Keep the record and the errors what they are."""
         while True:
+            self._find(cluster)
             try:
                 await self._kept(self._update(registration))
             except (NoNodeError, BadVersionError):

@@ -253,16 +253,19 @@ def test_sigterm_leaves_the_workers_to_the_next_parent() -> None:
 
 def test_a_killed_parent_is_followed_by_another_one_and_no_worker_notices() -> None:
     async def story(stage: Stage) -> None:
+        Numbers.endless = True
         await stage.submit()
         parent, *workers = stage.start()
-        await some_work(stage)
+        await stage.wait_state("ACTIVE")
         for _ in range(3):
             parent.kill("is killed by the test")
             await asyncio.sleep(0.3)
             parent.start()
             await stage.wait_state("ACTIVE")
-        await stage.until_ended(parent, *workers)
         assert [worker.incarnation for worker in workers] == [1, 1]
+        await stage.world.until(lambda: len(Numbers.acked) == COUNT, 20, "all the work")
+        await stage.change(wanted="KILLED")
+        await stage.until_ended(parent, *workers)
 
     on_stage(story)
     assert Sum.seen == ALL

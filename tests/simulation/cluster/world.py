@@ -47,6 +47,7 @@ from aiostorm.cluster.nimbus import (
     unpack,
     want,
 )
+from aiostorm.cluster.submitted import NO_STORE
 from aiostorm.cluster.supervisor import Key, Supervisor, SupervisorSeams
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World, world_loop
@@ -148,7 +149,11 @@ class ClusterWorld:
             def left(code: int) -> None:
                 self.machines.codes[pid] = code
 
-            return await run_parent(process, self.ways, key.topology, supervisor, f"{process.name}:1", left)
+            try:
+                return await run_parent(process, self.ways, key.topology, supervisor, f"{process.name}:1", left)
+            except* CoordinationError:  # as the command does
+                left(NO_STORE)
+            return NO_STORE
         return await run_worker(process, key.process, f"{key.topology}:1", topology.TARGET, pid)
 
     def _nimbus(self, name: str) -> None:
