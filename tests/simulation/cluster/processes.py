@@ -67,7 +67,8 @@ class SimRunning:
 
     async def wait(self) -> int | None:
         pid = self.identity.pid
-        while self._machines.runs(pid):  # its end may come while nobody who has asked is there any more
+        # Its end may come when who has asked is not there any more: nobody is woken.
+        while self._machines.runs(pid):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         return self._machines.codes.get(pid, -9) if self._own else None
 
