@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
-from aiostorm.cluster.coordination import Operation, Term
+from aiostorm.cluster.coordination import Create
 from aiostorm.cluster.nimbus import ParentRecord, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
-from aiostorm.cluster.submitted import Order, parent
+from aiostorm.cluster.submitted import registration
 from aiostorm.cluster.submitted.registration import Registration
-from aiostorm.cluster.supervisor.running import Running
+from aiostorm.cluster.supervisor.slots import Decision, Key, Slots
 
 from ..cluster.world import ClusterResult, run
 from .planting import Plant, first_that_finds, replaced
 
 SEEDS = 20
 """Enough for each: a seed is a cluster of ten processes, and takes a few seconds."""
-
-
-@contextlib.contextmanager
-def a_former_leader_writes() -> Iterator[None]:
-    """Commits carry no term."""
-
-    async def commit(self: Term, operations: Sequence[Operation]) -> tuple[int, ...]:
-        return await self._coordination.commit(operations)
-
-    with replaced(Term, "commit", commit):
-        yield
 
 
 @contextlib.contextmanager
@@ -38,26 +28,37 @@ def a_missing_supervisor_is_given_up_at_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def a_supervisor_does_not_adopt() -> Iterator[None]:
-    """What it has started before is forgotten."""
+def what_ends_is_not_started_again() -> Iterator[None]:
+    """A process that was killed has ended."""
 
-    async def adopt(self: Running) -> None:
-        for note in await self._notes.read():
-            await self._notes.remove(note.key)
+    def ended(self: Slots, key: Key, code: int | None, now_s: float) -> list[Decision]:
+        return real(self, key, 0 if key.process == "parent" else code, now_s)
 
-    with replaced(Running, "adopt", adopt):
+    real = Slots.ended
+    with replaced(Slots, "ended", ended):
         yield
 
 
 @contextlib.contextmanager
-def a_rebalance_is_not_noticed_by_the_parent() -> Iterator[None]:
-    """It runs on with the assignment of before."""
-    real = parent.order_for
+def a_parent_outlives_its_session() -> Iterator[None]:
+    """Its record is no ephemeral node."""
+    real = registration.Create
 
-    def order_for(topology: object, assignment: object, supervisor: str, generation: int | None) -> Order:
-        return real(topology, assignment, supervisor, None)  # type: ignore[arg-type]
+    def create(path: str, value: bytes = b"", ephemeral: bool = False) -> Create:
+        return real(path, value)
 
-    with replaced(parent, "order_for", order_for):
+    with replaced(registration, "Create", create):
+        yield
+
+
+@contextlib.contextmanager
+def a_killed_topology_stays() -> Iterator[None]:
+    """Its records are not deleted when its parent has ended."""
+
+    def planned(seen: planning.Seen) -> planning.Decisions:
+        return replace(planning.plan(seen), end=frozenset())
+
+    with replaced(nimbus_module, "plan", planned):
         yield
 
 
@@ -75,10 +76,10 @@ def a_parent_does_not_say_how_it_is() -> Iterator[None]:
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
-        a_former_leader_writes,
         a_missing_supervisor_is_given_up_at_once,
-        a_supervisor_does_not_adopt,
-        a_rebalance_is_not_noticed_by_the_parent,
+        what_ends_is_not_started_again,
+        a_parent_outlives_its_session,
+        a_killed_topology_stays,
         a_parent_does_not_say_how_it_is,
     )
 }
