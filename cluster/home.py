@@ -32,6 +32,9 @@ STORE_VARIABLE: Final = "AIOSTORM_STORE"
 MAX_PATH_BYTES: Final = 76
 """Of the folder: a socket's path has up to 104 bytes on macOS, and 26 come after this."""
 
+_FOLDERS: Final = ("supervisors", "run", "logs", "state")
+"""Made with the home folder, so that they are private as it is, whatever the umask."""
+
 _SOCKETS: Final = 8
 """Characters of the hash of a name."""
 
@@ -64,6 +67,8 @@ class Home:
             )
         try:
             make_folders(str(self.path), mode=0o700)
+            for name in _FOLDERS:
+                make_folders(str(self.path / name), mode=0o700)
             found = self.path.stat()
         except OSError as error:
             raise HomeError(

@@ -43,7 +43,7 @@ def test_where_it_is(environment: dict[str, str], path: str) -> None:
 def test_it_is_private(place: Path) -> None:
     home = Home(place / "a" / "b")
     home.make()
-    assert mode(home.path) == 0o700
+    assert {mode(folder) for folder in (home.path, *home.path.iterdir())} == {0o700}
     credentials = home.make_credentials()
     assert mode(credentials) == 0o600
     first = Credentials.from_file(credentials).token
