@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 STILL_S: Final = 5.0
 """How often a command that waits says so."""
 
+LEADER_LOOKS, LEADER_LOOK_S = 25, 0.2
+"""So often, and so far apart, it is looked for a leader."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
@@ -164,10 +167,14 @@ async def kill(cluster: Cluster, name: str, drain_s: float | None, *, as_json: b
 
 
 async def _check_leader(cluster: Cluster, name: str) -> None:
-    if await cluster.leader() is None:
-        raise UnavailableCommandError(
-            f"no nimbus leads now: what is ordered of {name} is kept, and carried out when one does (aiostorm nimbus)"
-        )
+    """Wait a little for a leader: nimbus may have been started a moment ago, or another one takes over."""
+    for _ in range(LEADER_LOOKS):
+        if await cluster.leader() is not None:
+            return
+        await asyncio.sleep(LEADER_LOOK_S)
+    raise UnavailableCommandError(
+        f"no nimbus leads now: what is ordered of {name} is kept, and carried out when one does (aiostorm nimbus)"
+    )
 
 
 def _print(text: str, document: Any, *, as_json: bool) -> None:

@@ -9,12 +9,11 @@ import platform
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from ..cluster import ControlSocket, LocalCluster, ProcessBackend
+from ..cluster import ControlSocket, Home, LocalCluster, ProcessBackend
 from ..cluster.coordination import CoordinationError, open_coordination
-from ..cluster.home import Home
-from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology, leave_process
+from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology
 from ..runtime import LoopClock, ProcessIdentity, loop_factory
 from ..topology import Config
 from ..transport import Credentials
@@ -53,9 +52,7 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
     code = NO_STORE
     try:
         async with open_coordination(store, clock) as coordination:
-            process = ParentProcess(
-                make_cluster, leave_process, lambda running: ControlSocket(running).serve(), _has_ended
-            )
+            process = ParentProcess(make_cluster, _leave, lambda running: ControlSocket(running).serve(), _has_ended)
             code = await SubmittedTopology(name, coordination, clock, place, process).run(stop)
     except* CoordinationError as group:
         log.error("%s: %s", name, group.exceptions[0])
@@ -64,3 +61,9 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
 
 def _has_ended(record: ParentRecord) -> bool:
     return record.host == platform.node() and bool(record.process) and ProcessIdentity.parse(record.process).has_ended
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process now: nothing is sent to its workers, which go on."""
+    logging.shutdown()
+    os._exit(code)

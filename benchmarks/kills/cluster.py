@@ -163,7 +163,7 @@ class Bench:
             self.start(name)
             await asyncio.sleep(WITHIN_S)
         self._same(pids, began_s, "leaders")
-        self._told("leaders", kills, new_leader_s=took, silence_s=self.silences(at))
+        self._keep("leaders", kills, new_leader_s=took, silence_s=self.silences(at))
 
     async def parents(self, kills: int) -> None:
         """Kill the parent of the topology again and again."""
@@ -181,7 +181,7 @@ class Bench:
             took.append(await self.until("another parent", adopted))
             await asyncio.sleep(8)  # else its supervisor waits before it starts the next one
         self._same(pids, began_s, "parents")
-        self._told("parents", kills, adopted_s=took, silence_s=self.silences(at))
+        self._keep("parents", kills, adopted_s=took, silence_s=self.silences(at))
 
     async def supervisors(self, kills: int) -> None:
         """Kill the supervisor again and again."""
@@ -198,7 +198,7 @@ class Bench:
         after = await self.parent()
         if record is None or after is None or after.pid != record.pid:
             self.problems.append("supervisors: the parent is another process")
-        self._told("supervisors", kills, silence_s=self.silences(at))
+        self._keep("supervisors", kills, silence_s=self.silences(at))
 
     async def roles(self, kills: int) -> None:
         """Kill whatever it is, at random times."""
@@ -225,7 +225,7 @@ class Bench:
         for role in ("nimbus", "supervisor", "parent", "worker"):
             some = [at_s for at_s, killed in at if killed.startswith(role)]
             if some:
-                self._told(f"roles: {role}", len(some), silence_s=self.silences(some))
+                self._keep(f"roles: {role}", len(some), silence_s=self.silences(some))
 
     async def stopped(self) -> None:
         """Stop the leader for 20 s."""
@@ -247,7 +247,7 @@ class Bench:
             self.problems.append("stopped: an assignment was changed")
         if await self.leading() == pid:
             self.problems.append("stopped: the former leader leads")
-        self._told("stopped", 1, new_leader_s=[took])
+        self._keep("stopped", 1, new_leader_s=[took])
 
     async def cycles(self, count: int) -> None:
         """Submit and kill topologies; what is there after the third is there after the last."""
@@ -307,8 +307,8 @@ class Bench:
         if after != pids:
             self.problems.append(f"{what}: worker processes {sorted(after)}, and before {sorted(pids)}")
 
-    def _told(self, what: str, kills: int, **figures: list[float]) -> None:
-        told = {
+    def _keep(self, what: str, kills: int, **figures: list[float]) -> None:
+        figures_of_it = {
             name: {
                 "p50": round(statistics.median(values), 3),
                 "most": round(max(values), 3),
@@ -316,7 +316,7 @@ class Bench:
             }
             for name, values in figures.items()
         }
-        self.figures[what] = {"kills": kills, **told}
+        self.figures[what] = {"kills": kills, **figures_of_it}
         print(what, json.dumps(self.figures[what]), file=sys.stderr, flush=True)
 
 
@@ -366,10 +366,10 @@ async def run(scenarios: list[str], kills: int, rate: float, seed: int, folder: 
         acked: set[int] = set()
         for path in bench.out.glob("acked-*.log"):
             acked |= set(map(int, path.read_text().split()))
-        seen = {number for _, number, _ in bench.lines()}
-        bench.figures["rows"] = {"acked": len(acked), "acked_and_lost": len(acked - seen), "written": len(seen)}
-        if acked - seen:
-            bench.problems.append(f"{len(acked - seen)} rows were acked, and are lost")
+        written = {number for _, number, _ in bench.lines()}
+        bench.figures["rows"] = {"acked": len(acked), "acked_and_lost": len(acked - written), "written": len(written)}
+        if acked - written:
+            bench.problems.append(f"{len(acked - written)} rows were acked, and are lost")
         await asyncio.sleep(5)
         left = [pid for pid in bench.processes() if pid not in {p.pid for p in bench.daemons.values()}]
         bench.figures["processes_left"] = len(left) - 1  # the spare of the supervisor

@@ -85,7 +85,7 @@ class WorkerHandle:
     def status(self) -> WorkerStatus:
         """The status for people to read."""
         lifecycle, tasks = self.lifecycle, self._deployment.tasks_of(self.name)
-        return WorkerStatus(self.name, self.pid, lifecycle.phase, tasks, lifecycle.restarts, lifecycle.degraded)
+        return WorkerStatus(self.name, self.pid, lifecycle.phase.value, tasks, lifecycle.restarts, lifecycle.degraded)
 
     @property
     def mode(self) -> str:

@@ -6,7 +6,7 @@ parent.py        the program, which supervisors start as `aiostorm parent`
 """
 
 from .order import Order, order_for
-from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology, leave_process
+from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology
 
 __all__ = [
     "BROKEN",
@@ -17,6 +17,5 @@ __all__ = [
     "ParentPlace",
     "ParentProcess",
     "SubmittedTopology",
-    "leave_process",
     "order_for",
 ]

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
@@ -28,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 from ...runtime import AiostormError
 from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError
 from ..errors import TopologyKilledError
-from ..local import LocalCluster
 from ..nimbus import (
     ASSIGNMENTS,
     PARENTS,
@@ -43,13 +41,14 @@ from ..nimbus import (
     want,
     worker_names,
 )
-from ..running_topology import RunningTopology, State
 from .order import Order, order_for
 from .registration import Registration
 
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ..coordination import Coordination, Watch
+    from ..local import LocalCluster
+    from ..running_topology import RunningTopology
 
 log = logging.getLogger("aiostorm.parent")
 
@@ -64,7 +63,7 @@ MOST_ABANDONED: Final = 50
 
 _Record = TypeVar("_Record")
 
-MakeCluster = Callable[["TopologyRecord", Collection[str], Callable[[str, int], None]], LocalCluster]
+MakeCluster = Callable[["TopologyRecord", Collection[str], Callable[[str, int], None]], "LocalCluster"]
 """(topology, names of its workers, what to call with each process of a worker that is given up) → the cluster, not
 started."""
 
@@ -256,9 +255,9 @@ class SubmittedTopology:
     async def _apply(self, order: Order) -> None:
         """Activate or deactivate it, if it runs."""
         running = self._running
-        if running is not None and order is Order.RUN and running.state is State.INACTIVE:
+        if running is not None and order is Order.RUN and running.state == "INACTIVE":
             await running.activate()
-        elif running is not None and order is Order.PAUSE and running.state is State.ACTIVE:
+        elif running is not None and order is Order.PAUSE and running.state == "ACTIVE":
             await running.deactivate()
 
     async def _finished(self) -> bool:
@@ -300,7 +299,9 @@ class SubmittedTopology:
             try:
                 await self._kept(self._update(registration))
             except (NoNodeError, BadVersionError):
-                log.error("%s: the record of this parent is gone: it leaves the topology to another one", self._name)
+                log.error(
+                    "%s: the record of this parent was deleted: it leaves the topology to another one", self._name
+                )
                 self._process.leave(NO_STORE)
             except UnavailableError:
                 log.debug("the store cannot be reached: the record is written later")
@@ -351,12 +352,6 @@ class SubmittedTopology:
 
 
 _WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)
-
-
-def leave_process(code: int) -> NoReturn:
-    """End this process now: nothing is told to workers, which go on."""
-    logging.shutdown()
-    os._exit(code)
 
 
 async def _any_of(

@@ -83,6 +83,7 @@ def test_the_token_is_taken_out_of_the_environment(
         f"import os\nassert {CREDENTIALS_VARIABLE!r} not in os.environ\nraise SystemExit('it was not there')\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("aiostorm.cli.start._taken", {})  # those of other tests of this process stay as they are
     line = Credentials.new("test").to_bytes().decode()
     monkeypatch.setenv(CREDENTIALS_VARIABLE, line)
     outcome = aiostorm("run", "looks_jobs")

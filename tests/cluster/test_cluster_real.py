@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -93,10 +94,10 @@ def daemons() -> Iterator[Daemons]:
                     os.kill(pid, signal.SIGKILL)
 
 
-async def command(daemons: Daemons, *words: str) -> str:
-    """What a command prints."""
+async def command(daemons: Daemons, *words: str, home: bool = True) -> str:
+    """What a command prints. `home`: it gets the option that says which cluster is meant."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "aiostorm", *words, "--home", str(daemons.home.path)),
+        *(sys.executable, "-m", "aiostorm", *words, *(("--home", str(daemons.home.path)) if home else ())),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -138,13 +139,15 @@ async def _whatever_is_killed(daemons: Daemons) -> None:
     target = (f"{JOBS}:numbers", str(out), str(COUNT), str(PAUSE_S))
     await command(daemons, "submit", *target, "--name", "numbers", "--workers", "2", "--wait", "60")
     assert "numbers" in await command(daemons, "list")
+    shown = json.loads(await command(daemons, "top", "numbers", "--once", "--json", home=False))
+    assert "numbers" in json.dumps(shown)
     async with open_coordination(daemons.home.store_url, LoopClock()) as store:
         await _kills(daemons, store, out)
 
-        async def gone() -> bool:
+        async def is_out() -> bool:
             return await store.get(path_of(TOPOLOGIES, "numbers")) is None
 
-        await until("it has finished, and is taken out", gone, 60)
+        await until("it has finished, and is taken out", is_out, 60)
     assert set(written(out)) == set(range(COUNT))
 
     async def ended() -> bool:
@@ -167,10 +170,10 @@ async def _kills(daemons: Daemons, store: Coordination, out: Path) -> None:
     # Nimbus: another one leads, and nothing that runs notices.
     daemons.kill("nimbus")
 
-    async def nobody() -> bool:
+    async def none_leads() -> bool:
         return await leader(store) is None
 
-    await until("its session ends with it", nobody, 2)
+    await until("its session ends with it", none_leads, 2)
     daemons.nimbus()
 
     # The supervisor: the next one adopts what runs.

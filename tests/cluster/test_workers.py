@@ -144,6 +144,7 @@ def test_a_topology_on_workers_executes_every_tuple_once(workers: int) -> None:
         assert running.state is State.ACTIVE
         status = running.workers()
         assert [w.name for w in status] == [f"worker-{i + 1}" for i in range(workers)]
+        assert {type(w.phase) for w in status} == {str}, "it goes to other programs"
         assert sorted(task for w in status for task in w.tasks) == [task.task_id for task in running.plan.tasks]
         await running.wait_finished(60)
         results = await running.results()

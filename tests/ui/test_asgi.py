@@ -333,7 +333,7 @@ async def test_the_lifespan_of_a_server_starts_and_ends_it() -> None:
 
 async def test_a_server_learns_that_the_page_cannot_start() -> None:
     async def fails(app: web.Application) -> None:
-        raise OSError("no room")
+        raise OSError("no space")
 
     inner = web.Application()
     inner.on_startup.append(fails)
@@ -347,7 +347,7 @@ async def test_a_server_learns_that_the_page_cannot_start() -> None:
 
     await AsgiApp(inner)({"type": "lifespan"}, receive, send)
     assert [message["type"] for message in sent] == ["lifespan.startup.failed"]
-    assert "no room" in sent[0]["message"]
+    assert "no space" in sent[0]["message"]
 
 
 async def test_what_is_still_being_started_is_ended_too() -> None:

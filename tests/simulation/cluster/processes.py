@@ -67,7 +67,7 @@ class SimRunning:
 
     async def wait(self) -> int | None:
         pid = self.identity.pid
-        # Its end may come when who has asked is not there any more: nobody is woken.
+        # Its end may come when who has asked is not there any more: nothing is woken.
         while self._machines.runs(pid):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         return self._machines.codes.get(pid, -9) if self._own else None

@@ -52,7 +52,7 @@ class _AtOneAddress(WorldBackend):
         return self._address
 
 
-async def _answers_nobody(running: RunningTopology) -> None:
+async def _answers_none(running: RunningTopology) -> None:
     """There are no control sockets in a simulated world."""
 
 
@@ -82,7 +82,7 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
 
     async with ways.client(process) as coordination:
         place = ParentPlace(supervisor, "host", process.incarnation)
-        around = ParentProcess(make, leave, _answers_nobody, has_ended)
+        around = ParentProcess(make, leave, _answers_none, has_ended)
         return await SubmittedTopology(name, coordination, LoopClock(), place, around).run(stop)
 
 

@@ -17,7 +17,7 @@ class Done:
     def __init__(self) -> None:
         self.offered = 0
         self.acked: set[int] = set()
-        self.seen: Counter[int] = Counter()
+        self.executed: Counter[int] = Counter()
         self.failed = 0
 
 
@@ -68,9 +68,9 @@ class Twice(BasicBolt):
         collector.emit((tup["n"],))
 
 
-class Seen(BasicBolt):
+class Last(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        done.seen[tup["n"]] += 1
+        done.executed[tup["n"]] += 1
 
 
 def numbers() -> Topology:
@@ -78,5 +78,5 @@ def numbers() -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers)
     builder.set_bolt("twice", Twice, 2).shuffle_grouping("numbers")
-    builder.set_bolt("seen", Seen, 2).fields_grouping("twice", "n")
+    builder.set_bolt("last", Last, 2).fields_grouping("twice", "n")
     return builder.create_topology(config=Config(max_spout_pending=20, message_timeout_s=30.0))

@@ -60,7 +60,7 @@ from .programs import Ways, run_parent, run_worker
 NAME = "numbers"
 FAULTS_S = 40.0
 SETTLED_S = 120.0
-GONE_S = 60.0
+ENDED_S = 60.0
 LOOK_S = 0.1
 """So often the world looks which supervisors are there."""
 
@@ -229,17 +229,17 @@ class ClusterWorld:
             await self._until(
                 "all is acked", lambda: self.done.acked >= set(range(offered)) and self._runs(), SETTLED_S
             )
-            await self._until("every process runs once, where it is assigned", self._is_as_assigned, GONE_S)
+            await self._until("every process runs once, where it is assigned", self._is_as_assigned, ENDED_S)
             await want(client, NAME, "KILLED")
-            await self._until("all of it has ended", self._has_gone, GONE_S)
+            await self._until("all of it has ended", self._has_ended, ENDED_S)
             for task in tasks:
                 task.cancel()
             for daemon in self.daemons:
                 daemon.kill("the world ends")
-        if lost := self.done.acked - self.done.seen.keys():
+        if lost := self.done.acked - self.done.executed.keys():
             self.world.problem(f"{len(lost)} numbers were acked, and never executed")
         self.result.acked = len(self.done.acked)
-        self.result.twice = sum(self.done.seen.values()) - len(self.done.seen)
+        self.result.twice = sum(self.done.executed.values()) - len(self.done.executed)
         self.result.moves = self.tree.moves
         self.result.simulated_s = self.world.now_s
 
@@ -249,7 +249,7 @@ class ClusterWorld:
             await asyncio.sleep(1 / RATE)
 
     async def _watch_store(self) -> None:
-        """Sessions end also while nobody writes; and a store that is away has no news of who is missing."""
+        """Sessions end also while nothing is written; and a store that is away has no news of who is missing."""
         while True:
             self.store.expire()
             self.tree.look_at_supervisors()
@@ -344,7 +344,7 @@ class ClusterWorld:
         wanted = [NAME, *(f"{NAME}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
         return self._processes() == sorted(wanted)
 
-    def _has_gone(self) -> bool:
+    def _has_ended(self) -> bool:
         left = [
             path for folder in (TOPOLOGIES, ASSIGNMENTS, PARENTS) if (path := path_of(folder, NAME)) in self.tree.nodes
         ]

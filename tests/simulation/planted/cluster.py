@@ -55,8 +55,8 @@ def a_parent_outlives_its_session() -> Iterator[None]:
 def a_killed_topology_stays() -> Iterator[None]:
     """Its records are not deleted when its parent has ended."""
 
-    def planned(seen: planning.Seen) -> planning.Decisions:
-        return replace(planning.plan(seen), end=frozenset())
+    def planned(all_of_it: planning.Seen) -> planning.Decisions:
+        return replace(planning.plan(all_of_it), end=frozenset())
 
     with replaced(nimbus_module, "plan", planned):
         yield
