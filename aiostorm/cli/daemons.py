@@ -32,7 +32,7 @@ from ..cluster.coordination import (
 )
 from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, pack, unpack
 from ..cluster.supervisor import DuplicateSupervisorError, Launcher, SlotFiles, Supervisor, SupervisorSeams
-from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory
+from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
 from .errors import BusyCommandError, CommandError
 from .signals import Interrupts
@@ -71,6 +71,7 @@ def run_supervisor(options: ClusterOptions, given: SupervisorOptions) -> int:
     """Run a supervisor. CommandError, BusyCommandError, HomeError."""
     options.home.make()
     options.home.make_credentials()
+    make_folders(str(options.home.slots(given.name).parent), mode=0o700)
     try:
         return _run(f"supervisor {given.name}", lambda stop: _supervise(options, given, stop))
     except DuplicateSupervisorError as error:

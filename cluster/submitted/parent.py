@@ -122,6 +122,9 @@ class SubmittedTopology:
                 return 0
             registration, topology, assignment = found
             cluster = self._process.make_cluster(topology, worker_names(len(assignment.workers)), self._on_abandoned)
+            log.info(
+                "%s: runs generation %d, with %d workers", self._name, assignment.generation, len(assignment.workers)
+            )
             await cluster.start()
             await self._supervise(cluster, registration, topology, watches, stop)
             await cluster.stop(drain=False)
@@ -316,6 +319,8 @@ class SubmittedTopology:
             degraded=self._failure or ("" if running is None else running.degraded),
             abandoned=self._abandoned,
         )
+        if record.state != registration.record.state:
+            log.info("%s is %s%s", self._name, record.state, f": {record.degraded}" if record.degraded else "")
         await registration.update(record)
         registration.add_errors(self._new_errors())
         await registration.write_errors(self._clock.monotonic())
