@@ -6,6 +6,7 @@ parents      the parent of the topology is killed: when is its successor ready, 
 supervisors  the supervisor is killed and started again: does it find its processes
 roles        any process is killed at random, workers, too: is anything lost
 stopped      the leader is stopped (SIGSTOP) for 20 s: does it write anything afterwards
+exact        any process is killed at random while money is moved, exactly once (benchmarks.bank): is the sum right
 cycles       topologies are submitted and killed: is anything left
 
 The topology is that of `benchmarks.kills`: what it has written is read by the verifier, from files. Exit code 1 if
@@ -22,12 +23,14 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,8 +38,10 @@ from typing import Any
 
 from aiostorm.cluster.coordination import Coordination, leader, open_coordination
 from aiostorm.cluster.home import Home
-from aiostorm.cluster.nimbus import ASSIGNMENTS, PARENTS, ParentRecord, path_of, unpack
+from aiostorm.cluster.nimbus import ASSIGNMENTS, PARENTS, TOPOLOGIES, ParentRecord, path_of, unpack
 from aiostorm.runtime import LoopClock, loop_factory
+
+from ..bank.verify import main as verify_bank
 
 NAME = "kills"
 WITHIN_S = 3.0
@@ -118,6 +123,16 @@ class Bench:
     def worker_pids(self, since_s: float) -> set[int]:
         return {pid for at_s, _, pid in self.lines() if at_s >= since_s}
 
+    def slots(self, topology: str) -> dict[str, int]:
+        """The processes of a topology, as its supervisor has noted them: name → pid."""
+        found = {}
+        for path in self.home.slots("here").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                note = json.loads(path.read_text())
+                if note["topology"] == topology:
+                    found[note["process"]] = int(note["identity"].split("-")[1])
+        return found
+
     def silences(self, kills_s: list[float]) -> list[float]:
         times = [at_s for at_s, _, _ in self.lines()]
         found = []
@@ -179,7 +194,7 @@ class Bench:
                 return await self.ready(pid)
 
             took.append(await self.until("another parent", adopted))
-            await asyncio.sleep(8)  # else its supervisor waits before it starts the next one
+            await asyncio.sleep(32)  # else its supervisor waits before it starts the next one
         self._same(pids, began_s, "parents")
         self._keep("parents", kills, adopted_s=took, silence_s=self.silences(at))
 
@@ -226,6 +241,55 @@ class Bench:
             some = [at_s for at_s, killed in at if killed.startswith(role)]
             if some:
                 self._keep(f"roles: {role}", len(some), silence_s=self.silences(some))
+
+    async def exact(self, kills: int) -> None:
+        """Kill whatever it is, at random times, while transfers are made exactly once."""
+        if "nimbus-2" not in self.daemons:
+            self.start("nimbus-2")
+        folder = self.folder / "bank"
+        (folder / "files").mkdir(parents=True)
+        (folder / "parquet").mkdir()
+        with sqlite3.connect(folder / "bank.db") as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("CREATE TABLE legs (account, transfer, amount, balance, legs)")
+        count = 300 * (20 + 4 * kills)
+        words = (
+            "benchmarks.bank.topology:topology",
+            str(folder),
+            str(count),
+            "300",
+            "--name",
+            "bank",
+            "--workers",
+            "2",
+        )
+        options = ("--guarantee", "exactly-once", "-c", "topology.snapshot.interval.ms=200", "--wait", "60")
+        await self.command("submit", *words, *options)
+        killed: Counter[str] = Counter()
+        for _ in range(kills):
+            await asyncio.sleep(self.chance.uniform(0.5, 5.0))
+            role = self.chance.choice(["nimbus-1", "nimbus-2", "supervisor", "parent", "parent", "worker", "worker"])
+            pids = self.slots("bank")
+            if role in self.daemons:
+                self.kill(role)
+                await asyncio.sleep(self.chance.uniform(0.1, 1.0))
+                self.start(role)
+            elif role == "parent" and "parent" in pids:
+                _kill(pids["parent"])
+            elif workers := sorted(name for name in pids if name.startswith("worker")):
+                _kill(pids[self.chance.choice(workers)])
+            killed[role] += 1
+
+        async def finished() -> bool:
+            return await self.store.get(path_of(TOPOLOGIES, "bank")) is None
+
+        await self.until("the bank's end", finished, 600)
+        said = await asyncio.to_thread(verify_bank, folder, count)
+        self.figures["exact"] = {"kills": dict(killed), "transfers": count, **said}
+        print("exact", json.dumps(self.figures["exact"]), file=sys.stderr, flush=True)
+        for sink, found in said.items():
+            if found["lost"] or found["twice"] or found["wrong"] or found["sum"]:
+                self.problems.append(f"exact: {sink}: {found}")
 
     async def stopped(self) -> None:
         """Stop the leader for 20 s."""
@@ -358,7 +422,7 @@ async def run(scenarios: list[str], kills: int, rate: float, seed: int, folder: 
                 await bench.stopped()
             elif scenario == "cycles":
                 await bench.cycles(kills)
-            elif scenario != "start":
+            elif scenario != "start":  # a method of this name, with so many kills
                 await getattr(bench, scenario)(kills)
         await bench.until("the topology", bench.ready)
         await asyncio.sleep(5)
@@ -381,7 +445,7 @@ async def run(scenarios: list[str], kills: int, rate: float, seed: int, folder: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills.cluster", description=__doc__)
-    names = ("start", "leaders", "parents", "supervisors", "roles", "stopped", "cycles")
+    names = ("start", "leaders", "parents", "supervisors", "roles", "exact", "stopped", "cycles")
     parser.add_argument("scenarios", nargs="+", choices=names)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=float, default=1000.0, help="numbers a second")
