@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -103,8 +104,9 @@ async def test_where_code_is_can_be_asked_again(tmp_path: Path) -> None:
         (["nimbus", "--home", "/dev/null/x"], "cannot be used"),
     ],
 )
-def test_what_is_refused(arguments: list[str], says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    home = [] if "--home" in arguments else ["--home", str(tmp_path / "home")]
-    result = CliRunner().invoke(cli, [*arguments, *home])
+def test_what_is_refused(arguments: list[str], says: str, caplog: pytest.LogCaptureFixture) -> None:
+    with tempfile.TemporaryDirectory(prefix="h") as folder:  # sockets need a short path
+        home = [] if "--home" in arguments else ["--home", f"{folder}/home"]
+        result = CliRunner().invoke(cli, [*arguments, *home])
     assert result.exit_code == 2
     assert says in result.output
