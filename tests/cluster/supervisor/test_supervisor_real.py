@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -39,17 +39,17 @@ pytestmark = [
 ]
 
 
-@contextmanager
-def supervisor(home: Home, *, killed: bool = False) -> Iterator[subprocess.Popen[str]]:
+@asynccontextmanager
+async def supervisor(home: Home, *, killed: bool = False) -> AsyncIterator[None]:
     """A process with a supervisor; SIGKILL or SIGTERM ends it."""
     command = [sys.executable, "-m", "aiostorm", "supervisor", "--home", str(home.path), "--id", "a"]
     with (home.path.parent / "supervisor.log").open("a") as output:
-        process = subprocess.Popen(command, stderr=output, stdout=output, text=True)
+        process = await asyncio.to_thread(subprocess.Popen, command, stderr=output, stdout=output, text=True)
     try:
-        yield process
+        yield
     finally:
         process.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
-        assert process.wait(PATIENCE_S) == (-signal.SIGKILL if killed else 0)
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == (-signal.SIGKILL if killed else 0)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -84,7 +84,7 @@ async def test_processes_outlive_their_supervisor_and_are_adopted(short_path: Pa
         async def all_run() -> bool:
             return (await running(home)).keys() == keys
 
-        with supervisor(home, killed=True):
+        async with supervisor(home, killed=True):
             await until(all_run)
         before = await running(home)
         assert before.keys() == keys, "they live on: a worker waits for its parent for a minute"
@@ -97,7 +97,7 @@ async def test_processes_outlive_their_supervisor_and_are_adopted(short_path: Pa
             return not await registered()
 
         await until(replaced)
-        with supervisor(home):
+        async with supervisor(home):
             await until(registered)
             assert await running(home) == before, "the same processes"
             log = (short_path / "supervisor.log").read_text()
