@@ -5,4 +5,4 @@
 source "$(dirname "$0")/../lib.sh"
 cd "$WORK/clone"
 bounded --give-way 3600 .venv/bin/python -m tests.simulation --seeds 50 --fresh 150 --faults-s 220
-bounded --give-way 1200 .venv/bin/python -m tests.simulation.cluster --seeds 50 --fresh 150
+bounded --give-way 3600 .venv/bin/python -m tests.simulation.cluster --seeds 50 --fresh 150
