@@ -138,13 +138,13 @@ class Bench:
         return record is not None and record.state == "ACTIVE" and record.pid != not_pid
 
     def processes(self) -> list[int]:
-        """All processes of this home."""
+        """The processes of topologies: those that have a log of this home open."""
+        logs = f"{self.home.path / 'logs'}/"
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError):
-                    words = (entry / "cmdline").read_bytes()
-                    if str(self.home.path).encode() in words:
+                    if any(os.readlink(link).startswith(logs) for link in (entry / "fd").iterdir()):
                         found.append(int(entry.name))
         return found
 

@@ -89,6 +89,27 @@ def numbers(folder: str, count: str = "1000", pause_s: str = "0") -> Topology:
     return builder.create_topology("numbers", config=Config(max_spout_pending=500, message_timeout_s=60))
 
 
+class LastingNumbers(Numbers):
+    """Ends when it is let: when there is a file of this path."""
+
+    def __init__(self, count: int, pause_s: float, path: str) -> None:
+        super().__init__(count, pause_s)
+        self.path = path
+
+    def next_tuple(self) -> None:
+        if self.left or Path(self.path).exists():
+            super().next_tuple()
+
+
+def lasting(folder: str, count: str, pause_s: str) -> Topology:
+    """As `numbers`, until there is a file of the folder's name and `.ends`."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", LastingNumbers(int(count), float(pause_s), f"{folder}.ends"))
+    builder.set_bolt("double", Double, 2).shuffle_grouping("numbers")
+    builder.set_bolt("write", Write(folder), 2).fields_grouping("double", "n")
+    return builder.create_topology("numbers", config=Config(max_spout_pending=500, message_timeout_s=60))
+
+
 class Holds(Write):
     """Holds its event loop for longer than a remote worker's lease, when it is prepared and in the middle."""
 

@@ -32,7 +32,7 @@ pytestmark = [
 
 COUNT = 6_000
 PAUSE_S = 0.02
-"""After each ten numbers: the topology has work for 12 s."""
+"""After each ten numbers: the topology has work for 12 s at least, and lasts until it is let end."""
 
 
 class Daemons:
@@ -66,13 +66,18 @@ class Daemons:
         return process.wait(10)
 
     def left(self) -> set[int]:
-        """The processes of this home, but the daemons and what they keep ready."""
+        """The processes of topologies: those that have a log open."""
         found = set()
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdecimal() and str(self.home.path).encode() in (entry / "cmdline").read_bytes():
+                if entry.name.isdecimal() and any(self._is_log(link) for link in (entry / "fd").iterdir()):
                     found.add(int(entry.name))
-        return found - {process.pid for process in self.running.values()} - {os.getpid()}
+        return found - {os.getpid()}
+
+    def _is_log(self, link: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return os.readlink(link).startswith(f"{self.home.path / 'logs'}/")
+        return False
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
@@ -136,13 +141,14 @@ async def _whatever_is_killed(daemons: Daemons) -> None:
     out.mkdir()
     daemons.nimbus()
     daemons.supervisor()
-    target = (f"{JOBS}:numbers", str(out), str(COUNT), str(PAUSE_S))
+    target = (f"{JOBS}:lasting", str(out), str(COUNT), str(PAUSE_S))
     await command(daemons, "submit", *target, "--name", "numbers", "--workers", "2", "--wait", "60")
     assert "numbers" in await command(daemons, "list")
     shown = json.loads(await command(daemons, "top", "numbers", "--once", "--json", home=False))
     assert "numbers" in json.dumps(shown)
     async with open_coordination(daemons.home.store_url, LoopClock()) as store:
         await _kills(daemons, store, out)
+        out.with_suffix(".ends").touch()
 
         async def is_out() -> bool:
             return await store.get(path_of(TOPOLOGIES, "numbers")) is None
@@ -166,6 +172,7 @@ async def _kills(daemons: Daemons, store: Coordination, out: Path) -> None:
     await until("some work", works)
     workers = writers(out)
     assert len(workers) == 2
+    assert daemons.left() > workers, "and the parent"
 
     # Nimbus: another one leads, and nothing that runs notices.
     daemons.kill("nimbus")
