@@ -45,6 +45,11 @@ def test_a_run_is_the_same_under_any_hash_seed() -> None:
     assert printed(program) == f"{[run(seed).digest for seed in seeds]}\n"
 
 
+def test_a_result_that_a_link_repeats_is_waited_for() -> None:
+    """Results of merged windows have no message: the connection with three of them breaks when all rows are acked."""
+    assert not run(965618084, faults_s=220 / 30).problems
+
+
 @pytest.mark.slow
 def test_a_large_join_takes_its_time_and_does_not_poll() -> None:
     """Rows of both spouts by processing time, which a frozen process finds at once: 3,000 results."""

@@ -218,6 +218,7 @@ class WindowsWorkload(TasksWorkload[Worker]):
             if worker.emits:
                 for task in worker.timed:
                     yield from self._open(task)
+        yield from self.in_transit  # results of windows that are merged have no message that waits for them
 
     def _open(self, task: BoltTask) -> Iterator[str]:
         """What a task has still to do about time."""

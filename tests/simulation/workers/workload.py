@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import TypeVar
 
 from aiostorm.testing.simulation import World
@@ -43,6 +44,18 @@ class TasksWorkload(FleetWorkload[WatchedT]):
         for program in self.running:
             if program.name != incarnation[0] and isinstance(program, Program):
                 program.process.loop.call_soon(program.on_death, incarnation[0], incarnation_id)
+
+    @property
+    def in_transit(self) -> Iterator[str]:
+        """What workers have sent to each other, and the other one has not received: their links repeat it."""
+        running = {program.name: program for program in self.running}
+        if not all(program.emits for program in running.values()):
+            return
+        for name, program in running.items():
+            for peer, sent in program.exchange.sent.items():
+                received = running[peer].exchange.received.get(name, 0)
+                if sent != received:
+                    yield f"{name} has sent {sent} to {peer}, which has received {received}"
 
     def stop(self) -> None:
         """Ask all programs to end."""

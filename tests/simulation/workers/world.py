@@ -406,12 +406,6 @@ class WorkersWorkload(TasksWorkload[Watched]):
                 failure = source.last_failure.get(left[0])
                 often = f"message {left[0]} was emitted {source.emitted.get(left[0], 0)} times, last failure: {failure}"
                 yield f"{len(left)} of {len(source.rows)} messages of {source._state.name} are not acked; {often}"
-        running = {program.name: program for program in self.running}
-        for program in running.values():
+        for program in self.running:
             yield from program.waits_for
-        if all(program.emits for program in running.values()):
-            for name, program in running.items():
-                for peer, sent in program.exchange.sent.items():
-                    received = running[peer].exchange.received.get(name, 0)
-                    if sent != received:
-                        yield f"{name} has sent {sent} to {peer}, which has received {received}"
+        yield from self.in_transit
