@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -65,7 +66,7 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
 
 def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
     """The nimbus that leads, and a line for each supervisor."""
-    leads = f"nimbus: {printable(leader)} leads" if leader is not None else "nimbus: none leads (aiostorm nimbus)"
+    leads = f"nimbus: {leader_text(leader)} leads" if leader is not None else "nimbus: none leads (aiostorm nimbus)"
     if not found:
         return f"{leads}\nno supervisors (aiostorm supervisor)"
     rows = [
@@ -114,7 +115,25 @@ def topology_document(each: TopologyInfo, errors: Sequence[ErrorEntry] | None = 
 
 def nodes_document(leader: str | None, found: Sequence[NodeInfo]) -> dict[str, Any]:
     """The nodes as JSON data."""
-    return {"leader": leader, "nodes": [plain(asdict(each)) for each in found]}
+    return {"leader": _parsed(leader), "nodes": [plain(asdict(each)) for each in found]}
+
+
+def leader_text(leader: str) -> str:
+    """Who leads, for people: what it has written of itself, or that as it is."""
+    known = _parsed(leader)
+    if not isinstance(known, dict):
+        return printable(leader)
+    at = f" at {known['address']}" if known.get("address") else ""
+    return printable(f"{known.get('id') or known.get('host', '?')} (pid {known.get('pid', '?')}){at}")
+
+
+def _parsed(leader: str | None) -> Any:
+    """What a nimbus has written of itself; the text if it is something else."""
+    try:
+        found = json.loads(leader or "null")
+    except ValueError:
+        return leader
+    return found if isinstance(found, dict) else leader
 
 
 def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:

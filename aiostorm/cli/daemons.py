@@ -34,6 +34,7 @@ from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, p
 from ..cluster.supervisor import DuplicateSupervisorError, Launcher, SlotFiles, Supervisor, SupervisorSeams
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
+from .cluster_view import leader_text
 from .errors import BusyCommandError, CommandError
 from .signals import Interrupts
 
@@ -181,7 +182,7 @@ async def _describe_cluster(coordination: Coordination, clock: Clock, blobs: str
 async def _say_who_leads(coordination: Coordination) -> None:
     found = await leader(coordination)
     if found is not None:
-        log.info("another nimbus leads: waits until it does not. It is %s", found.decode(errors="replace")[:200])
+        log.info("another nimbus leads: waits until it does not. It is %s", leader_text(found.decode(errors="replace")))
 
 
 # -- supervisor --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aiostorm.cli.cluster_view import nodes_document, nodes_text
 from aiostorm.cluster import Home
 from aiostorm.cluster.coordination import Coordination, Create, Delete, NoNodeError, Put, open_coordination
 from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
@@ -218,6 +220,22 @@ def test_nodes_are_listed(aiostorm: Command, store: Store) -> None:
         ("a", 2, ["words"]),
         ("b", 1, []),
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('{"host": "one", "pid": 7, "started": 1.5}', "one (pid 7)"),
+        ('{"id": "n1", "host": "one", "pid": 7, "address": "one:6627"}', "n1 (pid 7) at one:6627"),
+        ('{"id": "n\\u001b[1m"}', "n\\x1b[1m (pid ?)"),
+        ("[3]", "[3]"),
+        ("{", "{"),
+    ],
+)
+def test_the_leader_is_named(written: str, said: str) -> None:
+    assert nodes_text(written, []).splitlines()[0] == f"nimbus: {said} leads"
+    document = nodes_document(written, [])
+    assert document["leader"] == (json.loads(written) if written.endswith("}") else written)
 
 
 # -- orders ------------------------------------------------------------------------------------------------------------
