@@ -5,10 +5,12 @@
 1. It begins the task only after the line. Without one it ends: its supervisor was killed, or does not need it.
 2. It can become a worker or a parent, and nothing else.
 3. From then on its output goes to the log, and its standard input is empty.
+4. `ps -e`, `top` and `pgrep` then name it by what it has become: `worker-1:words`. The system keeps 15 bytes of that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -21,6 +23,8 @@ from .errors import CommandError
 
 MAX_LINE_BYTES: Final = 64 * 1024
 COMMANDS: Final = ("worker", "parent")
+NAME_BYTES: Final = 15
+"""Of the name of a process, in Linux."""
 
 
 class Task(NamedTuple):
@@ -42,6 +46,7 @@ def slot() -> None:
         return
     task = parse(line)
     _redirect(task.log)
+    _name_process(f"{task.log.stem}:{task.log.parent.name}")
     from .app import cli
 
     cli.main(task.arguments, prog_name="aiostorm")
@@ -80,3 +85,9 @@ def _redirect(log: Path) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
+
+
+def _name_process(name: str) -> None:
+    """Show this name in lists of processes, where the system has one to set (Linux)."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "wb", buffering=0) as file:
+        file.write(name.encode()[:NAME_BYTES])

@@ -51,3 +51,18 @@ def test_its_output_goes_to_the_log(tmp_path: Path) -> None:
     assert log.read_text().startswith("Usage: aiostorm worker")
     ended = subprocess.run(command, input=b"", capture_output=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/comm").exists(), reason="processes have no name to set")
+def test_it_is_named_by_what_it_has_become(tmp_path: Path) -> None:
+    log = tmp_path / "words" / "worker-1.log"
+    program = (
+        "import atexit\n"
+        "atexit.register(lambda: print('named', open('/proc/self/comm').read()))\n"
+        "from aiostorm.cli.app import cli\n"
+        "cli(['slot'])\n"
+    )
+    task = line(str(log), ["worker", "--help"])
+    subprocess.run([sys.executable, "-c", program], input=task, capture_output=True, timeout=60, check=True)
+    assert "named worker-1:words\n" in log.read_text()
