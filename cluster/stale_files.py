@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..runtime import process_exists, process_space
@@ -30,14 +31,6 @@ def names_in(place: Path, prefix: str) -> Iterator[tuple[Path, int, str]]:
             yield path, int(pid), rest
 
 
-def sweep(place: Path, prefix: str) -> None:
-    """Remove the files, and folders of files, of processes that have ended."""
-    for path, pid, _ in names_in(place, prefix):
-        with contextlib.suppress(OSError):
-            if path.lstat().st_uid == os.geteuid() and not process_exists(pid):
-                remove(path)
-
-
 def remove(path: Path) -> None:
     """Remove a file, or a folder of files, as far as possible."""
     with contextlib.suppress(OSError):
@@ -47,3 +40,17 @@ def remove(path: Path) -> None:
             path.rmdir()
         else:
             path.unlink(missing_ok=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it, as far as possible. No link is followed."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path)
+
+
+def sweep(place: Path, prefix: str, remove: Callable[[Path], None] = remove) -> None:
+    """Remove the files, and folders, of processes that have ended."""
+    for path, pid, _ in names_in(place, prefix):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_uid == os.geteuid() and not process_exists(pid):
+                remove(path)

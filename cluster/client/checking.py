@@ -6,6 +6,7 @@
 2. With an archive only its own modules and those that are installed can be imported: a target that works because of the
    current directory is found out before it is submitted.
 3. A process that hangs is killed; what it prints is bounded; it dies with this one.
+4. A client that is killed leaves its temporary folder behind: the next check removes it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 from ...runtime import ChildLine, PythonSpawner
 from ..code import unpack
+from ..stale_files import own_name, remove_tree, sweep
 from .errors import CheckError
 
 CHECK_S: Final = 30.0
@@ -28,6 +30,7 @@ CHECK_S: Final = 30.0
 
 MAX_OUTPUT_CHARS: Final = 1_000_000
 SHOWN_LINES: Final = 8
+_PREFIX: Final = "aiostorm-check-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ async def check_target(
     timeout_s: float = CHECK_S,
 ) -> CheckedTarget:
     """Import a target as a worker will, and check its topology with these settings. CheckError, SpawnError."""
-    with tempfile.TemporaryDirectory(prefix="aiostorm-check-") as temporary:
+    await asyncio.to_thread(sweep, Path(tempfile.gettempdir()), _PREFIX, remove_tree)
+    with tempfile.TemporaryDirectory(prefix=own_name(_PREFIX)) as temporary:
         given = ["check-target", "--settings-from-stdin"]
         if archive is not None:
             code, empty = Path(temporary, "code"), Path(temporary, "empty")

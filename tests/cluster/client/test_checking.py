@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,12 @@ import pytest
 from aiostorm.cluster.client import CheckError
 from aiostorm.cluster.client.checking import check_target
 from aiostorm.cluster.code import ArchiveError, pack
+from aiostorm.runtime import process_space
 
 pytestmark = pytest.mark.sockets
+
+NO_PROCESS = 4194305
+"""Above the greatest process id that Linux gives."""
 
 WORDS = """
 import os, sys
@@ -120,6 +126,25 @@ async def test_output_without_end(tmp_path: Path) -> None:
 async def test_nothing_of_it_is_imported_here(tmp_path: Path) -> None:
     await check_target("words_of_check:topology", (), {}, code(tmp_path / "in", words_of_check=WORDS))
     assert "words_of_check" not in sys.modules
+
+
+async def test_what_a_killed_client_has_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders in folders; and nothing that a link leads to."""
+    archive = code(tmp_path / "in", words=WORDS)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    place = tmp_path / "tmp"
+    left = place / f"aiostorm-check-{process_space()}-{NO_PROCESS}-x"
+    (left / "code" / "package").mkdir(parents=True)
+    (left / "code" / "package" / "module.py").write_text("")
+    (left / "code" / "link").symlink_to(outside)
+    living = place / f"aiostorm-check-{process_space()}-{os.getppid()}-x"
+    living.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    await check_target("words:topology", (), {}, archive)
+    assert list(place.iterdir()) == [living]
+    assert (outside / "kept").exists()
 
 
 async def test_what_is_no_archive() -> None:
