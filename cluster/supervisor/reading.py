@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..nimbus import (
@@ -76,6 +77,7 @@ class Reader:
                 continue
             assigned[name] = found
             if topology is not None:
+                assigned[name] = replace(found, submitted_s=topology.submitted_s)
                 topologies[name] = topology
             if topology is None or topology.wanted == "KILLED":
                 killed.add(name)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...runtime import AiostormError, ProcessIdentity
 from .slot_files import SlotNote
-from .slots import Decision, Failing, Key, Kill, Recovered, Rests, Slots, Start, Terminate, Wanted, why_of
+from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Slots, Start, Terminate, Wanted, why_of
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -113,6 +113,7 @@ class Running:
         self._slots = Slots()
         self._running: dict[Key, Process] = {}
         self._changed = asyncio.Event()
+        self._noting = asyncio.Lock()
 
     @property
     def keys(self) -> Collection[Key]:
@@ -122,6 +123,9 @@ class Running:
     async def adopt(self) -> None:
         """Adopt what an earlier supervisor has started. Before anything else. OSError."""
         for note in await self._notes.read():
+            if note.rest is not None:
+                self._slots.adopt_rest(note.key, note.rest)
+                continue
             process = self._processes.adopt(note.identity)
             if process is None:
                 await self._notes.remove(note.key)
@@ -168,6 +172,8 @@ class Running:
                     log.info("%s stays alive again", key)
                 case Rests():
                     log.info("%s has ended in order, and is not started again before a rebalance", key)
+                case Forgotten():
+                    self._group.create_task(self._forget(key), name=str(key))
 
     async def _start(self, key: Key, generation: int) -> None:
         try:
@@ -193,7 +199,8 @@ class Running:
             if not self._slots.wants(key, generation):
                 waiting.abandon()
                 return None
-            await self._notes.write(SlotNote(key, generation, waiting.identity))
+            async with self._noting:
+                await self._notes.write(SlotNote(key, generation, waiting.identity))
             return await waiting.assign(launch.log, launch.arguments)
         except BaseException:
             waiting.abandon()
@@ -202,6 +209,21 @@ class Running:
     async def _until_end(self, key: Key, process: Process) -> None:
         code = await process.wait()
         log.info("%s (pid %d) has ended: %s", key, process.identity.pid, why_of(code))
-        await self._notes.remove(key)
+        if (rest := self._slots.rest_after(key, code)) is None:
+            await self._notes.remove(key)
+        else:
+            await self._note_rest(SlotNote(key, rest.generation, process.identity, rest))
         del self._running[key]
         self._follow(self._slots.ended(key, code, self._clock.monotonic()))
+
+    async def _note_rest(self, note: SlotNote) -> None:
+        """A supervisor that cannot note it starts that parent again when it is itself started again: no more."""
+        try:
+            await self._notes.write(note)
+        except OSError as error:
+            log.warning("it cannot be noted that %s has ended in order: %s", note.key, error.strerror or error)
+            await self._notes.remove(note.key)
+
+    async def _forget(self, key: Key) -> None:
+        async with self._noting:  # and not the note of the next process
+            await self._notes.remove(key)

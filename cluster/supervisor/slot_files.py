@@ -3,7 +3,8 @@
     HOME/supervisors/ID/slots/HASH.worker-1.json     topology, process, generation, identity, boot
     HOME/supervisors/ID/lock                         held while the supervisor runs
 
-1. A file is written before its process has a task, and removed after its end: no process with a task is unknown.
+1. A file is written before its process has a task, and removed after its end: no process with a task is unknown. That
+   of a parent which has ended in order says so, and is kept while it is assigned.
 2. It replaces the one before as a whole. It need not survive a crash of the machine: no process does.
 3. A file that cannot be read is reported and removed: never fatal. Its process, if it runs, is not known then; a worker
    ends with its parent's lease.
@@ -28,7 +29,7 @@ from pydantic import TypeAdapter
 
 from ...runtime import AiostormError, ProcessIdentity, boot_id, make_folders, write_file
 from ..names import check_name
-from .slots import Key
+from .slots import Key, Rest
 
 try:
     import fcntl
@@ -48,22 +49,27 @@ class DuplicateSupervisorError(AiostormError):
 
 @dataclass(frozen=True, slots=True)
 class SlotNote:
-    """A process that was started."""
+    """A process that was started. `rest`: it is a parent that has ended in order: what it has run."""
 
     key: Key
     generation: int
     identity: ProcessIdentity
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """Of a slot file. `boot`: the start of the machine in which the process was started."""
+    """Of a slot file. `boot`: the start of the machine in which the process was started.
+
+    `rest_of`: if it has ended in order, when its topology was submitted (Unix time).
+    """
 
     topology: str
     process: str
     generation: int
     identity: str
     boot: str
+    rest_of: float | None = None
 
 
 class SlotFiles:
@@ -117,7 +123,8 @@ class SlotFiles:
         return self._folder / f"{hashlib.sha256(key.topology.encode()).hexdigest()[:32]}.{key.process}{_SUFFIX}"
 
     def _write(self, note: SlotNote) -> None:
-        content = _Content(note.key.topology, note.key.process, note.generation, str(note.identity), self._boot)
+        key, rest_of = note.key, None if note.rest is None else note.rest.submitted_s
+        content = _Content(key.topology, key.process, note.generation, str(note.identity), self._boot, rest_of)
         write_file(self._path(note.key), _adapter().dump_json(content))
 
     def _read_all(self) -> list[SlotNote]:
@@ -134,7 +141,7 @@ class SlotFiles:
                 log.warning("%s is no slot file, and is removed: %s", path, error)
                 self._remove(path)
                 continue
-            if boot == self._boot:
+            if boot == self._boot or note.rest is not None:
                 notes.append(note)
             else:
                 self._remove(path)
@@ -162,7 +169,8 @@ def _parse(data: bytes) -> tuple[SlotNote, str]:
     check_name(found.topology)
     check_name(found.process)
     key = Key(found.topology, found.process)
-    return SlotNote(key, found.generation, ProcessIdentity.parse(found.identity)), found.boot
+    rest = None if found.rest_of is None else Rest(found.generation, found.rest_of)
+    return SlotNote(key, found.generation, ProcessIdentity.parse(found.identity), rest), found.boot
 
 
 @cache

@@ -52,10 +52,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Of one topology: the generation of its assignment, and which of its processes this supervisor runs."""
+    """Of one topology: the generation of its assignment, and which of its processes this supervisor runs.
+
+    `submitted_s`: when it was submitted: one that was killed may have had the same name and generation.
+    """
 
     generation: int
     here: frozenset[str] = frozenset()
+    submitted_s: float = 0.0
+
+
+class Rest(NamedTuple):
+    """What a parent that has ended in order has run."""
+
+    generation: int
+    submitted_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,14 @@ class Rests:
     key: Key
 
 
-Decision = Start | Terminate | Kill | Failing | Recovered | Rests
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Nothing is known of it any more: it had ended in order, and is not assigned here."""
+
+    key: Key
+
+
+Decision = Start | Terminate | Kill | Failing | Recovered | Rests | Forgotten
 
 
 class Phase(enum.Enum):
@@ -142,7 +160,7 @@ class Phase(enum.Enum):
 class _Slot:
     """One key. `generation`: of the last process; `due_s`: when it is started again, or killed."""
 
-    __slots__ = ("due_s", "ends", "failing", "generation", "phase", "pid", "rests")
+    __slots__ = ("due_s", "ends", "failing", "generation", "phase", "pid", "rest")
 
     def __init__(self) -> None:
         self.phase = Phase.IDLE
@@ -151,7 +169,7 @@ class _Slot:
         self.due_s: float | None = None
         self.ends: deque[float] = deque(maxlen=FAILING_AFTER)
         self.failing = False
-        self.rests = False
+        self.rest: Rest | None = None
 
     def begin(self, generation: int) -> None:
         """A process is to be started."""
@@ -164,7 +182,7 @@ class _Slot:
         self.generation = generation
         self.ends.clear()
         self.due_s = None
-        self.failing = self.rests = False
+        self.failing, self.rest = False, None
 
     def count_end(self, now_s: float) -> int:
         """The process has ended by itself. How many did lately."""
@@ -196,6 +214,11 @@ class Slots:
         """A process runs that an earlier supervisor has started. Before anything else."""
         slot = self._slots[key] = _Slot()
         slot.phase, slot.pid, slot.generation = Phase.RUNNING, pid, generation
+
+    def adopt_rest(self, key: Key, rest: Rest) -> None:
+        """An earlier supervisor has noted that this parent ended in order. Before anything else."""
+        slot = self._slots[key] = _Slot()
+        slot.generation, slot.rest = rest.generation, rest
 
     def see(self, wanted: Wanted, now_s: float) -> list[Decision]:
         """What is wanted now."""
@@ -230,16 +253,23 @@ class Slots:
     def ended(self, key: Key, code: int | None, now_s: float) -> list[Decision]:
         """The process has ended. `code`: minus a signal, or None if it is not known."""
         slot = self._slots[key]
-        by_itself = slot.phase is Phase.RUNNING or (slot.phase is Phase.KILLED and not self._must_end(key, slot))
+        by_itself, slot.rest = self._is_by_itself(key, slot), self.rest_after(key, code)
         slot.phase, slot.due_s, slot.pid = Phase.IDLE, None, 0
         decisions: list[Decision] = []
-        if by_itself and key.process == PARENT_PROCESS and code == 0:
-            slot.rests = True
+        if slot.rest is not None:
             if not self._is_killed(key.topology) and self._generation(key) == slot.generation:
                 decisions.append(Rests(key))
         elif by_itself:
             decisions += self._ended_by_itself(key, slot, why_of(code), now_s)
         return decisions + self._after_end(key, now_s)
+
+    def rest_after(self, key: Key, code: int | None) -> Rest | None:
+        """What a parent has run, if this code would be that of its end in order; else None."""
+        slot = self._slots[key]
+        assigned = self._wanted.assigned.get(key.topology) if self._wanted is not None else None
+        if assigned is None or key.process != PARENT_PROCESS or code != 0 or not self._is_by_itself(key, slot):
+            return None
+        return Rest(slot.generation, assigned.submitted_s)
 
     def tick(self, now_s: float) -> list[Decision]:
         """Time has passed."""
@@ -267,8 +297,8 @@ class Slots:
         generation = self._generation(key)
         if generation is None:
             del self._slots[key]
-            return []
-        if generation != slot.generation:
+            return [] if slot.rest is None else [Forgotten(key)]
+        if generation != slot.generation or (slot.rest is not None and not self._rests(key, slot)):
             slot.renew(generation)
         if not self._may_start(key, generation) or (slot.due_s is not None and now_s < slot.due_s):
             return []
@@ -298,6 +328,10 @@ class Slots:
             return []
         slot.phase, slot.due_s = Phase.KILLED, None
         return [Kill(key, f"it did not end within {END_S:g} s")]
+
+    def _is_by_itself(self, key: Key, slot: _Slot) -> bool:
+        """Would its end now be one that is not wanted?"""
+        return slot.phase is Phase.RUNNING or (slot.phase is Phase.KILLED and not self._must_end(key, slot))
 
     def _ended_by_itself(self, key: Key, slot: _Slot, why: str, now_s: float) -> list[Decision]:
         recent = slot.count_end(now_s)
@@ -364,12 +398,17 @@ class Slots:
             return False
         slot = self._slots.get(key)
         if key.process == PARENT_PROCESS:
-            return slot is None or not slot.rests or slot.generation != generation
+            return slot is None or not self._rests(key, slot)
         parent = self._parents.get(key.topology)
         if parent is not None and parent.generation != generation:
             return False
         here = self._slots.get(Key(key.topology, PARENT_PROCESS))
         return here is None or here.phase in (Phase.IDLE, Phase.STARTING) or here.generation == generation
+
+    def _rests(self, key: Key, slot: _Slot) -> bool:
+        """Has the parent ended in order of what is assigned now?"""
+        assigned = self._wanted.assigned.get(key.topology) if self._wanted is not None else None
+        return assigned is not None and slot.rest == Rest(assigned.generation, assigned.submitted_s)
 
     def _merged(self, wanted: Wanted) -> Wanted:
         """What is not read is as it was before."""

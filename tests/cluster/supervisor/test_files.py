@@ -16,6 +16,7 @@ from aiostorm.cluster.home import Home
 from aiostorm.cluster.nimbus import TopologyRecord
 from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, Launcher, SlotFiles, SlotNote
 from aiostorm.cluster.supervisor.logs import limit_log, prepare_log
+from aiostorm.cluster.supervisor.slots import Rest
 from aiostorm.runtime import ProcessIdentity
 from aiostorm.runtime.processes import open_log
 
@@ -46,6 +47,15 @@ async def test_processes_of_before_the_machine_was_started_are_not_there(tmp_pat
     async with now.owned():
         assert await now.read() == []
         assert not list((tmp_path / "slots").iterdir())
+
+
+async def test_an_end_in_order_is_kept_also_over_a_start_of_the_machine(tmp_path: Path) -> None:
+    before, now = SlotFiles(tmp_path / "slots", "one"), SlotFiles(tmp_path / "slots", "two")
+    note = SlotNote(KEY, 3, NOTE.identity, Rest(3, 1234.5))
+    async with before.owned():
+        await before.write(note)
+    async with now.owned():
+        assert await now.read() == [note]
 
 
 async def test_one_supervisor_has_the_folder(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from aiostorm.cluster.supervisor.slots import (
     Assigned,
     Decision,
     Failing,
+    Forgotten,
     Key,
     Kill,
     Parent,
     Recovered,
+    Rest,
     Rests,
     Slots,
     Start,
@@ -99,6 +101,27 @@ def test_a_parent_that_ended_in_order_rests() -> None:
     slots = running()
     assert slots.ended(WORKER, 0, 1.0) == [Start(WORKER, 1)], "a worker does not"
     assert slots.ended(PARENT, None, 1.0) == [Start(PARENT, 1)], "nor does one whose code is not known"
+
+
+def test_an_end_in_order_is_known_to_the_next_supervisor() -> None:
+    slots = running()
+    rest = slots.rest_after(PARENT, 0)
+    assert rest == Rest(1, 0.0)
+    assert slots.rest_after(PARENT, 1) is slots.rest_after(WORKER, 0) is None
+    following = Slots()
+    following.adopt_rest(PARENT, rest)
+    assert kinds(following.see(wanted(), 0.0)) == [(Start, WORKER)]
+    assert following.see(Wanted(), 1.0) == [Forgotten(PARENT)]
+    following.adopt_rest(PARENT, rest)
+    assert set(kinds(following.see(wanted(2), 0.0))) >= {(Start, PARENT)}, "another generation"
+
+
+def test_another_topology_of_the_same_name_does_not_rest() -> None:
+    """It was killed and submitted again between two looks: it has generation 1, too."""
+    slots = running()
+    slots.ended(PARENT, 0, 1.0)
+    again = Wanted({"words": Assigned(1, BOTH, submitted_s=77.0)})
+    assert kinds(slots.see(again, 2.0)) == [(Start, PARENT)]
 
 
 def test_nothing_of_a_topology_that_is_to_be_killed_is_started() -> None:
@@ -391,7 +414,7 @@ class AnyOrder(RuleBasedStateMachine):
             for process in assigned.here:
                 key = Key(topology, process)
                 there = key in self.world.running or key in self.world.starting
-                assert there or self.slots.due_s is not None or self.slots._slots[key].rests
+                assert there or self.slots.due_s is not None or self.slots._slots[key].rest
 
 
 TestAnyOrder = AnyOrder.TestCase

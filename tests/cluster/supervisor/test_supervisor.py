@@ -337,6 +337,21 @@ async def test_a_record_that_cannot_be_read_changes_nothing(caplog: pytest.LogCa
         assert made.machine.running().keys() >= {PARENT, WORKER_2}
 
 
+async def test_a_parent_that_ended_in_order_rests_also_after_a_restart() -> None:
+    async with world() as made:
+        async with made.supervised():
+            await made.submit()
+            made.machine.end(PARENT, 0)
+            await asyncio.sleep(SOON_S)
+        assert made.notes.notes[PARENT].rest is not None
+        async with made.supervised():
+            await asyncio.sleep(60)
+            assert made.machine.running().keys() == {WORKER_1, WORKER_2}
+            await made.delete(ASSIGNMENTS, "words")
+            await asyncio.sleep(20)
+        assert not made.notes.notes
+
+
 async def test_a_start_that_is_not_wanted_any_more_is_withdrawn() -> None:
     async with world() as made, made.supervised():
         made.launching.fetch_s = 60.0
