@@ -15,7 +15,7 @@ import os
 import platform
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -31,7 +31,14 @@ from ..cluster.coordination import (
     open_coordination,
 )
 from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, pack, unpack
-from ..cluster.supervisor import DuplicateSupervisorError, Launcher, SlotFiles, Supervisor, SupervisorSeams
+from ..cluster.supervisor import (
+    DuplicateSupervisorError,
+    Launcher,
+    LogRetention,
+    SlotFiles,
+    Supervisor,
+    SupervisorSeams,
+)
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
 from .cluster_view import leader_text
@@ -59,6 +66,7 @@ class SupervisorOptions:
     labels: frozenset[str] = frozenset()
     version: str = ""
     more: tuple[str, ...] = ()
+    retention: LogRetention = field(default_factory=LogRetention)
 
 
 def run_nimbus(options: ClusterOptions, blobs: str | None) -> int:
@@ -206,7 +214,7 @@ async def _supervise(options: ClusterOptions, given: SupervisorOptions, stop: as
     output = home.slots(given.name).parent / "slot.log"
     try:
         async with files.owned(), DetachedPool("aiostorm", ("slot",), output) as processes:
-            launcher = Launcher(home, options.store, given.name, code, given.more)
+            launcher = Launcher(home, options.store, given.name, code, given.more, given.retention)
             seams = SupervisorSeams(open_store, processes, files, launcher)
             await Supervisor(given.name, record, seams, clock).run(stop)
     finally:

@@ -10,6 +10,7 @@ import click
 
 from .errors import CommandError, errors
 from .options import cluster_options, debug_option, log_format_option, log_level_option, take_cluster_options
+from .quantities import duration, size
 
 if TYPE_CHECKING:
     from .logs import LogFormat
@@ -33,6 +34,24 @@ MAX_SLOTS: Final = 1_000
 @click.option(
     "--label", "labels", multiple=True, metavar="LABEL", help="Topologies may ask for nodes with a label. Repeatable."
 )
+@click.option(
+    "--keep-logs",
+    "keep_logs_s",
+    type=duration,
+    metavar="TIME",
+    default="7d",
+    show_default=True,
+    help="How long the logs of topologies that have ended are kept.",
+)
+@click.option(
+    "--log-quota",
+    "log_quota_bytes",
+    type=size,
+    metavar="SIZE",
+    default="4GiB",
+    show_default=True,
+    help="What all logs may take: the oldest of ended topologies are removed before.",
+)
 @log_level_option
 @log_format_option
 @debug_option
@@ -40,6 +59,8 @@ def supervisor(
     name: str | None,
     slots: int,
     labels: tuple[str, ...],
+    keep_logs_s: float,
+    log_quota_bytes: int,
     log_level: str,
     log_format: LogFormat,
     debug: bool,
@@ -56,6 +77,7 @@ def supervisor(
     with errors(debug=debug):
         from .. import __version__
         from ..cluster import check_name
+        from ..cluster.supervisor import LogRetention
         from .daemons import SupervisorOptions, run_supervisor
         from .start import check_open_files, configure_daemon, take_credentials
 
@@ -70,6 +92,8 @@ def supervisor(
         check_open_files(slots)
         configure_daemon(log_level, log_format)
         more = ("--log-level", log_level, "--log-format", log_format)
-        given = SupervisorOptions(name, slots, frozenset(labels), __version__, more)
+        given = SupervisorOptions(
+            name, slots, frozenset(labels), __version__, more, LogRetention(keep_logs_s, log_quota_bytes)
+        )
         code = run_supervisor(take_cluster_options(options), given)
     sys.exit(code)

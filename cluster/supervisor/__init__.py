@@ -4,12 +4,14 @@ slots.py        which processes are started and ended
 slot_files.py   which processes were started, for the next supervisor
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota
+old_logs.py     the logs of topologies that have ended
 reading.py      what the store says
 running.py      the processes, as slots.py decides
 supervisor.py   the daemon
 """
 
 from .launching import PARENT_LEASE_S, Code, Launch, Launcher
+from .old_logs import LogRetention
 from .running import Process, Processes, SlotNotes, Waiting
 from .slot_files import DuplicateSupervisorError, SlotFiles, SlotNote
 from .slots import Key
@@ -23,6 +25,7 @@ __all__ = [
     "Launch",
     "Launcher",
     "Launching",
+    "LogRetention",
     "Process",
     "Processes",
     "SlotFiles",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ...runtime import make_folders
 from ..nimbus import PARENT_PROCESS
 from .logs import limit_log, prepare_log
+from .old_logs import LogRetention, remove_old_logs
 
 if TYPE_CHECKING:
     from ..home import Home
@@ -51,18 +52,31 @@ class Launch:
 class Launcher:
     """Prepares processes on this machine. `more`: further arguments of each process, as `--log-level`."""
 
-    def __init__(self, home: Home, store: str, supervisor: str, code: Code, more: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        home: Home,
+        store: str,
+        supervisor: str,
+        code: Code,
+        more: Sequence[str] = (),
+        retention: LogRetention | None = None,
+    ) -> None:
         self._home = home
         self._store = store
         self._supervisor = supervisor
         self._code = code
         self._more = tuple(more)
+        self._retention = retention or LogRetention()
+        self._launched: set[str] = set()
+        self._logs = asyncio.Lock()
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
         """Fetch its code, and prepare its folders. AiostormError, OSError."""
         code = await self._code.path(record.blob) if record.blob else ""
         log_path = self._home.log(key.topology, key.process)
-        await asyncio.to_thread(self._prepare, key.topology, log_path)
+        async with self._logs:
+            self._launched.add(key.topology)
+            await asyncio.to_thread(self._prepare, key.topology, log_path)
         if key.process == PARENT_PROCESS:
             return Launch(log_path, self._parent(key.topology))
         return Launch(log_path, self._worker(key, record.target, code))
@@ -75,6 +89,13 @@ class Launcher:
     async def remove_unused(self, used: Collection[str]) -> None:
         """Remove code that no topology names. AiostormError, OSError."""
         await self._code.remove_unused(used)
+
+    async def remove_logs(self, used: Collection[str], now_s: float) -> None:
+        """Remove old logs of topologies that are not in `used`. OSError."""
+        async with self._logs:  # what is launched meanwhile has its log afterwards
+            used = {*used, *self._launched}
+            self._launched.clear()
+            await asyncio.to_thread(remove_old_logs, self._home.path / "logs", used, self._retention, now_s)
 
     def _prepare(self, topology: str, log_path: Path) -> None:
         make_folders(str(self._home.sockets(topology)), mode=0o700)

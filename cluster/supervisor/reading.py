@@ -99,6 +99,12 @@ class Reader:
         self._unreadable = bad
 
 
+async def names_of(coordination: Coordination) -> set[str]:
+    """The names of all topologies, also of those that are to be killed. UnavailableError, SessionLostError."""
+    found = await coordination.children(TOPOLOGIES) + await coordination.children(ASSIGNMENTS)
+    return set(map(name_in, found))
+
+
 async def used_code(coordination: Coordination) -> set[str]:
     """The code that topologies name. RecordError if one cannot be read; UnavailableError, SessionLostError."""
     used = set()

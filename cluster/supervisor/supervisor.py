@@ -48,7 +48,7 @@ from ..nimbus import (
     unpack,
 )
 from .logs import LOOK_S
-from .reading import Reader, used_code
+from .reading import Reader, names_of, used_code
 from .running import Running
 from .slot_files import DuplicateSupervisorError
 
@@ -68,8 +68,8 @@ REOPEN_S: Final = 1.0
 REGISTER_S: Final = 15.0
 """How long another supervisor of this name may still be there: a session ends in 8 s."""
 
-CODE_S: Final = 60.0
-"""Between two looks for code that is not used any more."""
+OLD_S: Final = 60.0
+"""Between two looks for code and logs that are not used any more."""
 
 
 class Launching(Protocol):
@@ -85,6 +85,10 @@ class Launching(Protocol):
 
     async def remove_unused(self, used: Collection[str]) -> None:
         """Remove code that no topology names. AiostormError, OSError."""
+        ...
+
+    async def remove_logs(self, used: Collection[str], now_s: float) -> None:
+        """Remove old logs of topologies that are not in `used`; it is `now_s` (Unix time). OSError."""
         ...
 
 
@@ -143,7 +147,7 @@ class Supervisor:
                 await running.adopt()
                 group.create_task(running.run(), name="slots")
                 group.create_task(self._limit_logs(running), name="logs")
-                group.create_task(self._remove_code(), name="code")
+                group.create_task(self._remove_old(running), name="old files")
                 refused = await self._keep_session(running)
                 raise _RefusedError
         except* _RefusedError:
@@ -248,19 +252,21 @@ class Supervisor:
             await self._clock.sleep(LOOK_S)
             await self._seams.launching.limit_logs(list(running.keys))
 
-    async def _remove_code(self) -> None:
-        """Remove code that no topology names any more."""
+    async def _remove_old(self, running: Running) -> None:
+        """Remove code that no topology names any more, and old logs of topologies that have ended."""
         while True:
-            await self._clock.sleep(CODE_S)
+            await self._clock.sleep(OLD_S)
             coordination = self._coordination
             if coordination is None or coordination.status != "connected":
                 continue
             try:
+                names = await names_of(coordination) | {key.topology for key in running.keys}
+                await self._seams.launching.remove_logs(names, self._clock.now())
                 await self._seams.launching.remove_unused(await used_code(coordination))
             except (UnavailableError, SessionLostError, RecordError) as error:
-                log.debug("no code is removed: %s", error)
+                log.debug("nothing is removed: %s", error)
             except (AiostormError, OSError) as error:
-                log.warning("code that is not used any more cannot be removed: %s", error)
+                log.warning("what is not used any more cannot be removed: %s", error)
 
 
 def _where(path: str, value: bytes) -> str:

@@ -198,6 +198,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/java.py",  # which Java is on PATH
         "cluster/code/archive.py",  # removes a folder
         "cluster/code/cache.py",  # the same
+        "cluster/stale_files.py",  # the same
+        "cluster/supervisor/old_logs.py",  # the same
     ),
     "sqlite3": ("cluster/coordination/sqlite_tree.py",),  # a store for the processes of one machine
     "dbm": (),
@@ -228,6 +230,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/home.py",  # whose is this folder, and who may reach into it?
         "cluster/stale_files.py",  # which processes are no more
         "cluster/supervisor/logs.py",  # the logs of processes
+        "cluster/supervisor/old_logs.py",  # those of topologies that have ended
         "cluster/supervisor/slot_files.py",  # which processes were started
         "cluster/fingerprint.py",  # where is the file of a module?
         "cluster/targets.py",  # a module of the user's stands in the current directory
@@ -361,6 +364,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/home.py",  # a folder of the daemons' files
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/supervisor/logs.py",  # the logs of processes
+            "cluster/supervisor/old_logs.py",  # those of topologies that have ended
             "cluster/supervisor/slot_files.py",  # which processes were started
             "cluster/parent/process_backend.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module

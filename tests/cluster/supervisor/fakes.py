@@ -122,6 +122,7 @@ class FakeLaunching:
     def __init__(self) -> None:
         self.fetch_s = 0.0
         self.used: list[Collection[str]] = []
+        self.kept: list[Collection[str]] = []
         self.limited: list[Collection[Key]] = []
         self.targets: list[str] = []
 
@@ -135,3 +136,6 @@ class FakeLaunching:
 
     async def remove_unused(self, used: Collection[str]) -> None:
         self.used.append(used)
+
+    async def remove_logs(self, used: Collection[str], now_s: float) -> None:
+        self.kept.append(used)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from aiostorm.cluster.home import Home
 from aiostorm.cluster.nimbus import TopologyRecord
-from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, Launcher, SlotFiles, SlotNote
+from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, Launcher, LogRetention, SlotFiles, SlotNote
 from aiostorm.cluster.supervisor.logs import limit_log, prepare_log
+from aiostorm.cluster.supervisor.old_logs import remove_old_logs
 from aiostorm.cluster.supervisor.slots import Rest
 from aiostorm.runtime import ProcessIdentity
 from aiostorm.runtime.processes import open_log
@@ -165,6 +166,81 @@ def test_a_log_that_cannot_be_cut_is_reported(tmp_path: Path, caplog: pytest.Log
     assert (tmp_path / "real").read_bytes() == b"x" * 20
     assert "cannot be cut" in caplog.text
     caplog.set_level(logging.INFO)
+
+
+# -- logs of topologies that have ended --------------------------------------------------------------------------------
+
+NOW_S = 1_800_000_000.0
+DAY_S = 86_400.0
+
+
+def logs_of(place: Path, name: str, days: float, size_bytes: int = 100) -> Path:
+    """A folder of logs that was last written so many days ago."""
+    folder = place / name
+    folder.mkdir(parents=True)
+    (folder / "worker-1.log").write_bytes(b"x" * size_bytes)
+    for path in (folder / "worker-1.log", folder):
+        os.utime(path, (NOW_S - days * DAY_S, NOW_S - days * DAY_S))
+    return folder
+
+
+def test_old_logs_are_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    old, kept, young = (logs_of(tmp_path, *each) for each in (("a", 8), ("b%2Fc", 9), ("d", 6)))
+    remove_old_logs(tmp_path, {"b/c"}, LogRetention(7 * DAY_S), NOW_S)
+    assert sorted(tmp_path.iterdir()) == [kept, young]
+    assert f"the logs in {old} are removed: they are old, and their topology has ended" in caplog.messages
+
+
+def test_the_oldest_logs_go_first_when_they_take_too_much(tmp_path: Path) -> None:
+    for name, days in (("oldest", 5), ("older", 4), ("runs", 6), ("young", 1)):
+        logs_of(tmp_path, name, days)
+    remove_old_logs(tmp_path, {"runs"}, LogRetention(7 * DAY_S, 250), NOW_S)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "young"}
+    remove_old_logs(tmp_path, {"runs"}, LogRetention(7 * DAY_S, 0), NOW_S)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}, "whatever it takes"
+
+
+def test_no_link_is_followed_when_logs_are_removed(tmp_path: Path) -> None:
+    outside = logs_of(tmp_path, "outside", 100)
+    place = tmp_path / "logs"
+    inside = logs_of(place, "ended", 100)
+    (inside / "link").symlink_to(outside)
+    (inside / "link.log").symlink_to(outside / "worker-1.log")
+    os.utime(inside, (NOW_S - 100 * DAY_S,) * 2)
+    (place / "linked").symlink_to(outside)
+    (place / "file").write_text("")
+    for link in (inside / "link", inside / "link.log"):
+        os.utime(link, (NOW_S - 100 * DAY_S,) * 2, follow_symlinks=False)
+    remove_old_logs(place, (), LogRetention(), NOW_S)
+    assert {path.name for path in place.iterdir()} == {"linked", "file"}
+    assert (outside / "worker-1.log").exists()
+
+
+def test_logs_that_cannot_be_removed_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = logs_of(tmp_path, "ended", 100)
+
+    def refuse(path: object, **rest: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    remove_old_logs(tmp_path, (), LogRetention(), NOW_S)
+    assert folder.exists()
+    assert f"the old logs in {folder} cannot be removed: Permission denied" in caplog.text
+
+
+async def test_logs_of_what_was_just_launched_are_kept(tmp_path: Path) -> None:
+    """It was submitted again after the names were read."""
+    home = Home(tmp_path)
+    launcher = Launcher(home, "sqlite:/x.db", "a", OneCode(), retention=LogRetention(0.0, 0))
+    logs_of(tmp_path / "logs", "ended", 1)
+    await launcher.launch(KEY, TopologyRecord("words:topology"))
+    await launcher.remove_logs((), NOW_S)
+    assert list((tmp_path / "logs").iterdir()) == [home.logs(KEY.topology)]
+    await launcher.remove_logs((), NOW_S)
+    assert list((tmp_path / "logs").iterdir()) == []
 
 
 # -- what a process is started with ------------------------------------------------------------------------------------

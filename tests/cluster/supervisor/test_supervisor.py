@@ -29,7 +29,7 @@ from aiostorm.cluster.nimbus import (
     unpack,
 )
 from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, SlotNote, Supervisor, SupervisorSeams
-from aiostorm.cluster.supervisor.supervisor import CODE_S, REGISTER_S
+from aiostorm.cluster.supervisor.supervisor import OLD_S, REGISTER_S
 from aiostorm.runtime import LoopClock, ProcessIdentity
 
 from .fakes import FakeLaunching, FakeNotes, FakeProcesses, Machine
@@ -365,12 +365,13 @@ async def test_a_start_that_is_not_wanted_any_more_is_withdrawn() -> None:
 async def test_code_and_logs_are_looked_after() -> None:
     async with world() as made, made.supervised():
         await made.submit()
-        await asyncio.sleep(CODE_S)
+        await asyncio.sleep(OLD_S)
         assert made.launching.used[-1] == {"b" * 64}
+        assert made.launching.kept[-1] == {"words"}
         assert set(made.launching.limited[-1]) == ALL
         made.store.away = True
         before = len(made.launching.used)
-        await asyncio.sleep(3 * CODE_S)
+        await asyncio.sleep(3 * OLD_S)
         assert len(made.launching.used) == before, "what is used is not known then"
 
 

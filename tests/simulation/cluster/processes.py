@@ -142,3 +142,6 @@ class SimLaunching:
 
     async def remove_unused(self, used: Collection[str]) -> None:
         return
+
+    async def remove_logs(self, used: Collection[str], now_s: float) -> None:
+        return
