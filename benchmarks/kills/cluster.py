@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -210,8 +211,9 @@ class Scenarios:
         await self._cycle(count)
         after = await self._inventory()
         self.bench.figures["cycles"] = {"cycles": count, "before": before, "after": after}
-        if before != after:
-            self.bench.problems.append(f"cycles: {before} before, {after} after")
+        for name in sorted(before.keys() | after.keys()):
+            if before.get(name, 0) != after.get(name, 0):
+                self.bench.problems.append(f"cycles: {name}: {before.get(name, 0)} before, {after.get(name, 0)} after")
 
     async def _cycle(self, count: int) -> None:
         for _ in range(count):
@@ -227,7 +229,8 @@ class Scenarios:
         }
         for name, process in self.bench.daemons.items():
             if name != "nimbus-2":
-                found[f"{name}: descriptors"] = len(os.listdir(f"/proc/{process.pid}/fd"))
+                for kind, count in _descriptors(process.pid).items():
+                    found[f"{name}: {kind}"] = count
                 found[f"{name}: threads"] = len(os.listdir(f"/proc/{process.pid}/task"))
         found["nodes"] = 0
         for folder in await self.bench.store.children("/"):
@@ -261,6 +264,17 @@ class Scenarios:
         }
         self.bench.figures[what] = {"kills": kills, **figures_of_it}
         print(what, json.dumps(self.bench.figures[what]), file=sys.stderr, flush=True)
+
+
+def _descriptors(pid: int) -> Counter[str]:
+    """The open descriptors of a process, by what they are: `socket`, `pipe`, `anon_inode`, or a file."""
+    found: Counter[str] = Counter()
+    folder = Path(f"/proc/{pid}/fd")
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            target = os.readlink(folder / name)
+            found[target if target.startswith("/") else target.partition(":[")[0]] += 1
+    return found
 
 
 async def run(scenarios: list[str], kills: int, rate: float, seed: int, folder: Path) -> int:
