@@ -8,6 +8,7 @@ roles        any process is killed at random, workers, too: is anything lost
 stopped      the leader is stopped (SIGSTOP) for 20 s: does it write anything afterwards
 exact        any process is killed at random while money is moved, exactly once (benchmarks.bank): is the sum right
 cycles       topologies are submitted and killed: is anything left
+rolling      each process in turn is asked to end (SIGTERM) and started again: is anything lost
 
 The topology is that of `benchmarks.kills`: what it has written is read by the verifier, from files. Exit code 1 if
 anything is not as it is promised.
@@ -209,7 +210,10 @@ class Scenarios:
         await self._cycle(3)
         before = await self._inventory()
         await self._cycle(count)
-        after = await self._inventory()
+        for _ in range(5):  # a process that is just replaced is not left over
+            after = await self._inventory()
+            if after == before:
+                break
         self.bench.figures["cycles"] = {"cycles": count, "before": before, "after": after}
         for name in sorted(before.keys() | after.keys()):
             if before.get(name, 0) != after.get(name, 0):
@@ -237,6 +241,36 @@ class Scenarios:
             found["nodes"] += len(await self.bench.store.children(f"/{folder}"))
         found["processes"] = len(self.bench.processes())
         return found
+
+    async def rolling(self, rounds: int) -> None:
+        """Ask each process to end, one after the other, and go on when its successor works."""
+        if "nimbus-2" not in self.bench.daemons:
+            self.bench.start("nimbus-2")
+            await asyncio.sleep(2)
+        took: dict[str, list[float]] = {"daemon": [], "parent": [], "worker": []}
+        at: list[float] = []
+        for _ in range(rounds):
+            for role in ("nimbus-1", "nimbus-2", "supervisor"):
+                process = self.bench.daemons[role]
+                began_s = time.monotonic()
+                process.terminate()
+                code = await asyncio.to_thread(process.wait)
+                if code not in (0, -signal.SIGTERM):  # it may not have come so far that it handles signals
+                    self.bench.problems.append(f"rolling: {role} ended with {code}")
+                self.bench.start(role)
+                took["daemon"].append(time.monotonic() - began_s)
+                await asyncio.sleep(WITHIN_S)
+            for name, pid in sorted(self.bench.slots(NAME).items()):
+                at.append(time.monotonic())
+                os.kill(pid, signal.SIGTERM)
+
+                async def another(name: str = name, pid: int = pid) -> bool:
+                    return self.bench.slots(NAME).get(name, pid) != pid and await self.bench.ready()
+
+                role = "parent" if name == "parent" else "worker"
+                took[role].append(await self.bench.until(f"another {name}", another))
+                await asyncio.sleep(WITHIN_S)
+        self._keep("rolling", rounds, silence_s=self.bench.silences(at), **{f"{r}_s": some for r, some in took.items()})
 
     async def _assignments(self) -> dict[str, tuple[int, bytes]]:
         found = {}
@@ -315,7 +349,7 @@ async def run(scenarios: list[str], kills: int, rate: float, seed: int, folder: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills.cluster", description=__doc__)
-    names = ("start", "leaders", "parents", "supervisors", "roles", "exact", "stopped", "cycles")
+    names = ("start", "leaders", "parents", "supervisors", "roles", "exact", "stopped", "cycles", "rolling")
     parser.add_argument("scenarios", nargs="+", choices=names)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=float, default=1000.0, help="numbers a second")
