@@ -59,6 +59,21 @@ class ProcessIdentity:
             return stat[_STATE] in "ZX" or (self.started != 0 and int(stat[_START]) != self.started)
         return not process_exists(self.pid)
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """Its own memory, also what is swapped out; without files that it has mapped. None: not known, or ended."""
+        if self.has_ended:
+            return None
+        try:
+            lines = Path(f"/proc/{self.pid}/status").read_text(errors="replace").splitlines()
+        except OSError:
+            return None
+        found = dict(line.split(":", 1) for line in lines if ":" in line)
+        try:  # "   1234 kB"
+            return sum(int(found[name].split()[0]) for name in ("RssAnon", "VmSwap")) * 1024
+        except (LookupError, ValueError):  # it ends just now; an old kernel
+            return None
+
 
 def process_space() -> int:
     """The namespace of our process ids: containers cannot see each other's processes. 0: the system has none."""

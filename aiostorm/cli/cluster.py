@@ -46,6 +46,8 @@ class Submission:
     workers: int | None = None
     labels: tuple[str, ...] = ()
     fewer: bool = False
+    worker_memory_bytes: int = 0
+    worker_cores: float = 0.0
     active: bool = True
     check: bool = True
     check_timeout_s: float = 30.0
@@ -82,6 +84,8 @@ async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
         workers=given.workers,
         labels=given.labels,
         fewer=given.fewer,
+        worker_memory_bytes=given.worker_memory_bytes,
+        worker_cores=given.worker_cores,
         initial="ACTIVE" if given.active else "INACTIVE",
         check=given.check,
         check_timeout_s=given.check_timeout_s,

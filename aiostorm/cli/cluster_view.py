@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ..cluster.nimbus import Demand
 from .document import plain
 from .report import printable, table
 
@@ -47,6 +48,7 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
         ("target", " ".join((record.target, *record.arguments))),
         ("code", record.blob or "installed on the nodes"),
         ("workers", f"{_workers(each)}{', or fewer' if record.fewer else ''}"),
+        ("each worker", str(Demand.of(record))),
         ("labels", ", ".join(sorted(record.labels))),
         ("generation", _generation(each)),
         ("submitted", f"{_time(each.submitted_s)} by {record.submitted_by}"),
@@ -75,14 +77,14 @@ def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
             printable(each.host),
             f"{each.used} of {each.slots}",
             str(len(each.parents)),
+            str(Demand(each.memory_bytes, round(each.cores * 1000))),
             printable(", ".join(each.labels)),
             printable(each.version),
         )
         for each in found
     ]
-    return (
-        f"{leads}\n\n{table(rows, ('node', 'host', 'slots used', 'parents', 'labels', 'version'), frozenset({2, 3}))}"
-    )
+    head = ("node", "host", "slots used", "parents", "workers may have", "labels", "version")
+    return f"{leads}\n\n{table(rows, head, frozenset({2, 3}))}"
 
 
 def runs_text(each: TopologyInfo) -> str:
@@ -137,7 +139,10 @@ def _parsed(leader: str | None) -> Any:
 
 
 def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("target", "arguments", "blob", "config", "fewer", "labels", "submitted_by", "submitted_s", "wait_s")
+    names = (
+        *("target", "arguments", "blob", "config", "fewer", "labels", "submitted_by", "submitted_s", "wait_s"),
+        *("worker_memory_bytes", "worker_cores"),
+    )
     return {name: record[name] for name in names}
 
 

@@ -67,6 +67,8 @@ class SupervisorOptions:
     version: str = ""
     more: tuple[str, ...] = ()
     retention: LogRetention = field(default_factory=LogRetention)
+    memory_bytes: int = 0
+    cores: float = 0.0
 
 
 def run_nimbus(options: ClusterOptions, blobs: str | None) -> int:
@@ -210,6 +212,8 @@ async def _supervise(options: ClusterOptions, given: SupervisorOptions, stop: as
         given.labels,
         boot_id(),
         str(ProcessIdentity.own()),
+        given.memory_bytes,
+        given.cores,
     )
     output = home.slots(given.name).parent / "slot.log"
     try:

@@ -49,6 +49,20 @@ def check_open_files(others: int) -> None:
         )
 
 
+def limit_data(size_bytes: int) -> None:
+    """Let allocations fail that would give this process, and its children each, more memory of their own."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = size_bytes if hard == resource.RLIM_INFINITY else min(size_bytes, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--data-limit {size_bytes}: {error}") from error
+
+
 def configure_daemon(level: str, log_format: LogFormat) -> None:
     """Send all logging of a daemon to the standard error."""
     from .logs import log_to

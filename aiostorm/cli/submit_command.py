@@ -18,6 +18,7 @@ from .options import (
     take_cluster_options,
     take_guarantee_settings,
 )
+from .quantities import size
 
 
 @click.command(
@@ -40,6 +41,21 @@ from .options import (
 @guarantee_options
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Nodes must have this label. Repeatable.")
 @click.option("--fewer", is_flag=True, help="Start with fewer workers if too few slots are free.")
+@click.option(
+    "--worker-memory",
+    "worker_memory_bytes",
+    type=size,
+    default="0",
+    metavar="SIZE",
+    help="What each worker may take, as 512MiB: nodes must have it, and a worker that takes more is killed.",
+)
+@click.option(
+    "--worker-cores",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="N",
+    help="Cores that nodes must have for each worker. How many it uses is not limited.",
+)
 @click.option("--inactive", is_flag=True, help="Start with paused spouts: `aiostorm activate` lets them emit.")
 @click.option("--no-check", is_flag=True, help="Do not import the target here. Needs --name.")
 @click.option(

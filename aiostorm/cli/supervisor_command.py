@@ -32,6 +32,21 @@ MAX_SLOTS: Final = 1_000
     help="How many workers it may run. Parents of topologies need no slot.",
 )
 @click.option(
+    "--memory",
+    "memory_bytes",
+    type=size,
+    default="0",
+    metavar="SIZE",
+    help="What its workers may have together, as 8GiB, by what was declared with submit. Default: it is not counted.",
+)
+@click.option(
+    "--cores",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="N",
+    help="Cores that its workers may have together, likewise. Default: they are not counted.",
+)
+@click.option(
     "--label", "labels", multiple=True, metavar="LABEL", help="Topologies may ask for nodes with a label. Repeatable."
 )
 @click.option(
@@ -58,6 +73,8 @@ MAX_SLOTS: Final = 1_000
 def supervisor(
     name: str | None,
     slots: int,
+    memory_bytes: int,
+    cores: float,
     labels: tuple[str, ...],
     keep_logs_s: float,
     log_quota_bytes: int,
@@ -93,7 +110,14 @@ def supervisor(
         configure_daemon(log_level, log_format)
         more = ("--log-level", log_level, "--log-format", log_format)
         given = SupervisorOptions(
-            name, slots, frozenset(labels), __version__, more, LogRetention(keep_logs_s, log_quota_bytes)
+            name,
+            slots,
+            frozenset(labels),
+            __version__,
+            more,
+            LogRetention(keep_logs_s, log_quota_bytes),
+            memory_bytes,
+            cores,
         )
         code = run_supervisor(take_cluster_options(options), given)
     sys.exit(code)

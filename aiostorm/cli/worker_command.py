@@ -68,6 +68,7 @@ OTHERS: Final = 1
 @click.option(
     "--outlive-parent", "outlive_s", type=click.FloatRange(0, 86_400, min_open=True), metavar="SECONDS", hidden=True
 )
+@click.option("--data-limit", "data_bytes", type=click.IntRange(1), metavar="BYTES", hidden=True)
 @click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
 @debug_option
 def worker(
@@ -81,6 +82,7 @@ def worker(
     log_level: str,
     log_format: LogFormat,
     outlive_s: float | None,
+    data_bytes: int | None,
     from_stdin: bool,
     debug: bool,
     **security: Any,
@@ -91,12 +93,14 @@ def worker(
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
         from .signals import Interrupts
-        from .start import check_open_files, check_worker_name, take_credentials
+        from .start import check_open_files, check_worker_name, limit_data, take_credentials
         from .worker import add_module_paths, configure_logging, options_of, run_worker, security_of
 
         take_credentials()
         check_worker_name(name)
         check_open_files(OTHERS)
+        if data_bytes is not None:
+            limit_data(data_bytes)
         configure_logging(log_level, log_format, child=child)
         add_module_paths(paths)
         options = options_of(name, connect, listen, targets, child=child, any_code=any_code, outlive_s=outlive_s)

@@ -62,6 +62,10 @@ log = logging.getLogger("aiostorm.client")
 MAX_WORKERS: Final = 1_000
 MAX_TASKS: Final = 100_000
 DEFAULT_WORKERS: Final = 2
+MIN_MEMORY_BYTES: Final = 64 * 1024**2
+"""Python, and what a worker imports, take most of that."""
+
+MAX_CORES: Final = 1_000
 START_S: Final = 30.0
 """How long a topology usually may take until it runs."""
 
@@ -120,6 +124,8 @@ class Cluster:
         workers: int | None = None,
         labels: Collection[str] = (),
         fewer: bool = False,
+        worker_memory_bytes: int = 0,
+        worker_cores: float = 0.0,
         initial: Literal["ACTIVE", "INACTIVE"] = "ACTIVE",
         check: bool = True,
         check_timeout_s: float = CHECK_S,
@@ -128,8 +134,9 @@ class Cluster:
 
         `name`: empty: its own. `target`: `package.module:topology`. `code`: a folder, zip or wheel with its modules;
         None: they are installed on the nodes. `workers`: None: topology.workers, else 2. `labels`: those that its nodes
-        must have. `fewer`: it may start with fewer workers if too few slots are free. `check`: import the target here,
-        in a process of its own, and check the topology.
+        must have. `fewer`: it may start with fewer workers if too few slots are free. `worker_memory_bytes`,
+        `worker_cores`: what each worker may take; 0: that is not declared. `check`: import the target here, in a
+        process of its own, and check the topology.
 
         CheckError, ConfigError, ArchiveError, StoreError, TargetError; OrderError if there is one of that name;
         RecordError if its settings and arguments are too large; ValueError.
@@ -138,6 +145,7 @@ class Cluster:
             check_name(name)
         elif not check:
             raise ValueError("a topology that is not checked needs a name")
+        _check_resources(worker_memory_bytes, worker_cores)
         if parse_target(target).file:
             raise ClusterError(
                 f"{target} is a file of this machine: submit its folder as the code, and name the module: "
@@ -164,6 +172,8 @@ class Cluster:
             wanted=initial,
             submitted_by=_submitter(),
             submitted_s=self._clock.now(),
+            worker_memory_bytes=worker_memory_bytes,
+            worker_cores=worker_cores,
         )
         await self._store(name, record, archive)
         await self._warn_if_no_leader()
@@ -347,6 +357,14 @@ def _check_workers(count: int) -> int:
     if not 1 <= count <= MAX_WORKERS:
         raise ValueError(f"a topology has 1 to {MAX_WORKERS:,} workers, not {count:,}")
     return count
+
+
+def _check_resources(memory_bytes: int, cores: float) -> None:
+    if memory_bytes and memory_bytes < MIN_MEMORY_BYTES:
+        least = MIN_MEMORY_BYTES // 1024**2
+        raise ValueError(f"a worker needs {least} MiB of memory or more, not {memory_bytes / 1024**2:g} MiB")
+    if not 0 <= cores <= MAX_CORES:
+        raise ValueError(f"a worker may have 0 to {MAX_CORES:,} cores, not {cores}")
 
 
 def _check_size(checked: CheckedTarget) -> None:

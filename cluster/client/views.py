@@ -87,7 +87,10 @@ class TopologyInfo:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A supervisor that is there. `used`: slots with a worker; `parents`: topologies whose parent it runs."""
+    """A supervisor that is there. `used`: slots with a worker; `parents`: topologies whose parent it runs.
+
+    `memory_bytes`, `cores`: what its workers may have together; 0: that is not declared.
+    """
 
     name: str
     host: str
@@ -97,6 +100,8 @@ class NodeInfo:
     parents: tuple[str, ...]
     labels: tuple[str, ...]
     version: str
+    memory_bytes: int = 0
+    cores: float = 0.0
 
 
 def topologies_of(records: Records) -> list[TopologyInfo]:
@@ -142,6 +147,8 @@ def nodes_of(records: Records) -> list[NodeInfo]:
             tuple(parents.get(name, ())),
             tuple(sorted(each.labels)),
             each.version,
+            each.memory_bytes,
+            each.cores,
         )
         for name, each in sorted(records.supervisors.items())
     ]

@@ -1,11 +1,13 @@
 """Nimbus: what a cluster is to run, and where. It is never in the way of data, and topologies live on without it.
 
 records.py    topologies, supervisors, assignments and parents in the coordination store
+capacity.py   what of each supervisor is taken: slots, memory, cores
 planning.py   which supervisor runs which processes
 orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
 nimbus.py     the daemon: one of several leads, and writes the assignments
 """
 
+from .capacity import Demand
 from .nimbus import Nimbus, make_folders
 from .orders import MAX_WAIT_S, OrderError, rebalance, submit, want, why_unknown
 from .planning import REASSIGN_S, Decisions, Seen, plan
@@ -45,6 +47,7 @@ __all__ = [
     "AssignmentRecord",
     "ClusterRecord",
     "Decisions",
+    "Demand",
     "ErrorEntry",
     "ErrorsRecord",
     "Nimbus",

@@ -3,7 +3,8 @@
     topologies, assignments, supervisors, who is missing for how long ─► plan ─► assignments to write, and to delete
                                                                             └─► who waits, and why
 
-1. No supervisor gets more workers than it has slots. Parents need no slot; they are spread, too.
+1. No supervisor gets more workers than it has slots, memory and cores for (see capacity.py). Parents need no slot; they
+   are spread, too.
 2. A new topology is placed as a whole, or waits; with `fewer` it may get fewer workers than it asks for, at least one.
    Topologies are placed in the order of their submission. A later one that fits does not wait for an earlier one that
    does not: so large ones may wait long in a full cluster, and small ones do not wait for those that never fit.
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
+from .capacity import SLOT_ONLY, Capacity, Demand
 from .records import AssignmentRecord, SupervisorRecord, TopologyRecord
 
 REASSIGN_S: Final = 10.0
@@ -68,16 +70,16 @@ def plan(seen: Seen) -> Decisions:
 
 
 class _Planning:
-    """One round: `_used` and `_parents_on` count what is placed so far."""
+    """One round: `capacity` and `_parents_on` count what is placed so far."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
-        self._used: Counter[str] = Counter()
+        self.capacity = Capacity(seen.supervisors)
         self._parents_on: Counter[str] = Counter()
         self._short: set[str] = set()  # too few slots
         self._waiting: dict[str, str] = {}
-        for assignment in seen.assignments.values():
-            self._used.update(assignment.workers)
+        for name, assignment in seen.assignments.items():
+            self.capacity.take(assignment.workers, self._demand(name))
             self._parents_on[assignment.parent] += 1
 
     def decisions(self) -> Decisions:
@@ -89,7 +91,7 @@ class _Planning:
             and (name not in seen.topologies or seen.topologies[name].wanted == "KILLED")
         }
         for name in ended & seen.assignments.keys():
-            self._take_out(seen.assignments[name])
+            self._take_out(name, seen.assignments[name])
         live = [
             name
             for name, topology in seen.topologies.items()
@@ -113,11 +115,12 @@ class _Planning:
         """Place a topology that has no assignment; None: it waits."""
         topology = self._seen.topologies[name]
         allowed = self._allowed(topology)
-        free = sum(map(self.free, allowed))
+        demand = self._demand(name)
+        free = self._free(allowed, demand)
         if not free or (free < topology.workers and not topology.fewer):
             self._short.add(name)
             return None
-        slots = _FreeSlots(self, allowed, Counter())
+        slots = _FreeSlots(self.capacity, demand, allowed, Counter())
         workers = tuple(slots.take() for _ in range(min(topology.workers, free)))
         return AssignmentRecord(topology.generation, self._take_parent(allowed), workers)
 
@@ -125,7 +128,7 @@ class _Planning:
         """Move what must move, and what a rebalance makes even."""
         topology = self._seen.topologies[name]
         allowed = self._allowed(topology)
-        self._take_out(before)
+        self._take_out(name, before)
         count = self._wanted(name, before, allowed)
         rebalanced = count is not None
         # If its supervisor is missing since a moment only, it lives on, or that supervisor comes back.
@@ -133,7 +136,7 @@ class _Planning:
         if count is None:
             count = len(before.workers)
         else:
-            kept = self._evened(kept, allowed, count)
+            kept = self._evened(self._demand(name), kept, allowed, count)
         workers = self._filled(name, before.workers, kept, allowed, count)
         parent = before.parent
         if self._stays(parent, allowed, rebalanced=rebalanced):
@@ -151,7 +154,7 @@ class _Planning:
         if topology.generation == before.generation:
             return None
         away = sum(on not in self._seen.supervisors and self._stays(on, (), rebalanced=True) for on in before.workers)
-        free = sum(map(self.free, allowed)) + away
+        free = self._free(allowed, self._demand(name)) + away
         if free < topology.workers and (not free or not topology.fewer):
             self._short.add(name)
             return None
@@ -162,7 +165,8 @@ class _Planning:
     ) -> tuple[str, ...]:
         """`count` workers: the kept ones in their places, the others where slots are free, else where they were."""
         own = Counter(kept)
-        self._used.update(kept)
+        demand = self._demand(name)
+        self.capacity.take(kept, demand)
         left = Counter(kept)
         places: list[str | None] = []
         for on in before:
@@ -174,7 +178,7 @@ class _Planning:
         places += [None] * (count - len(places))
         workers: list[str] = []
         homeless = 0
-        slots = _FreeSlots(self, allowed if None in places else (), own)
+        slots = _FreeSlots(self.capacity, demand, allowed if None in places else (), own)
         for index, place in enumerate(places):
             if place is not None:
                 workers.append(place)
@@ -182,7 +186,7 @@ class _Planning:
                 workers.append(slots.take())
             else:
                 workers.append(before[index])
-                self._used[before[index]] += 1
+                self.capacity.take((before[index],), demand)
                 homeless += 1
         if homeless:
             self._waiting[name] = (
@@ -191,16 +195,16 @@ class _Planning:
             )
         return tuple(workers)
 
-    def _evened(self, kept: list[str], allowed: list[str], count: int) -> list[str]:
+    def _evened(self, demand: Demand, kept: list[str], allowed: list[str], count: int) -> list[str]:
         """Of the kept workers those that stay when `count` are spread as evenly as slots allow."""
         own: Counter[str] = Counter()
         current = Counter(kept)
         away = [on for on in kept if on not in self._seen.supervisors][:count]
         # Deal `count` workers out as if all were new, but prefer, among equals, who has one already: then few move.
-        slots = _FreeSlots(self, allowed, own, prefer=lambda on: own[on] < current[on])
+        slots = _FreeSlots(self.capacity, demand, allowed, own, prefer=lambda on: own[on] < current[on])
         for _ in range(count - len(away)):
             slots.take()
-        self._used.subtract(own)
+        self.capacity.release(own.elements(), demand)
         stay, left = [], own + Counter(away)
         for on in kept:
             if left[on]:
@@ -214,27 +218,27 @@ class _Planning:
         supervisors = self._seen.supervisors
         return sorted(name for name, each in supervisors.items() if topology.labels <= each.labels)
 
-    def use(self, on: str) -> None:
-        """A slot of it is taken."""
-        self._used[on] += 1
-
     def _stays(self, on: str, allowed: Iterable[str], *, rebalanced: bool) -> bool:
         """Does a process stay there? A rebalance may have other labels; else they do not matter any more."""
         if on in self._seen.supervisors:
             return on in allowed or not rebalanced
         return self._seen.missing_s.get(on, 0.0) < REASSIGN_S
 
-    def free(self, on: str) -> int:
-        """The free slots of a supervisor."""
-        return max(0, self._seen.supervisors[on].slots - self._used[on])
+    def _demand(self, name: str) -> Demand:
+        """What each worker of a topology takes."""
+        return Demand.of(self._seen.topologies.get(name))
+
+    def _free(self, allowed: Iterable[str], demand: Demand) -> int:
+        """How many more workers these supervisors may have."""
+        return sum(self.capacity.free(on, demand) for on in allowed)
 
     def _take_parent(self, allowed: list[str]) -> str:
-        best = min(allowed, key=lambda on: (self._parents_on[on], -self.free(on), on))
+        best = min(allowed, key=lambda on: (self._parents_on[on], -self.capacity.free(on), on))
         self._parents_on[best] += 1
         return best
 
-    def _take_out(self, assignment: AssignmentRecord) -> None:
-        self._used.subtract(assignment.workers)
+    def _take_out(self, name: str, assignment: AssignmentRecord) -> None:
+        self.capacity.release(assignment.workers, self._demand(name))
         self._parents_on[assignment.parent] -= 1
 
     # -- words ---------------------------------------------------------------------------------------------------------
@@ -242,11 +246,14 @@ class _Planning:
     def _too_few(self, name: str, assignment: AssignmentRecord | None) -> str:
         topology = self._seen.topologies[name]
         allowed = self._allowed(topology)
-        free = sum(map(self.free, allowed))
-        if assignment is not None:  # what it has is free for its own rebalance
-            free += sum(on in allowed for on in assignment.workers)
+        demand = self._demand(name)
+        own = () if assignment is None else [on for on in assignment.workers if on in allowed]
+        self.capacity.release(own, demand)  # what it has is free for its own rebalance
+        free = self._free(allowed, demand)
+        self.capacity.take(own, demand)
         fewer = f", or ask for {free}" if free else ""
-        needed = f"{topology.workers} slots are needed, and {free} are free"
+        each = "" if demand == SLOT_ONLY else f" with {demand} each"
+        needed = f"{topology.workers} slots{each} are needed, and {free} are free"
         return f"{needed}: {self._nodes(topology)}; or kill a topology{fewer}"
 
     def _nodes(self, topology: TopologyRecord) -> str:
@@ -270,15 +277,17 @@ class _FreeSlots:
 
     def __init__(
         self,
-        planning: _Planning,
+        capacity: Capacity,
+        demand: Demand,
         allowed: Iterable[str],
         own: Counter[str],
         prefer: Callable[[str], bool] = lambda on: False,
     ) -> None:
-        self._planning = planning
+        self._capacity = capacity
+        self._demand = demand
         self._own = own
         self._prefer = prefer
-        self._heap = [self._key(on) for on in allowed if planning.free(on)]
+        self._heap = [self._key(on) for on in allowed if capacity.free(on, demand)]
         heapify(self._heap)
 
     @property
@@ -290,12 +299,12 @@ class _FreeSlots:
         """Take the best one. IndexError if there is none."""
         best = self._heap[0][-1]
         self._own[best] += 1
-        self._planning.use(best)
-        if self._planning.free(best):
+        self._capacity.take((best,), self._demand)
+        if self._capacity.free(best, self._demand):
             heapreplace(self._heap, self._key(best))
         else:
             heappop(self._heap)
         return best
 
     def _key(self, on: str) -> tuple[int, bool, int, str]:
-        return self._own[on], not self._prefer(on), -self._planning.free(on), on
+        return self._own[on], not self._prefer(on), -self._capacity.free(on, self._demand), on

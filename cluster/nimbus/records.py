@@ -55,7 +55,8 @@ class TopologyRecord:
     `blob`: the SHA-256 of its code, in hexadecimal; empty: the code is installed on the nodes. `workers`: how many
     processes. `fewer`: it may run with fewer if there are too few free slots. `labels`: those that its nodes must have.
     `generation`: one more with each rebalance. `submitted_s`: Unix time. `wait_s`: of one that is to be killed, how
-    long it may drain; None: its message timeout.
+    long it may drain; None: its message timeout. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0:
+    that is not declared.
     """
 
     target: str
@@ -70,6 +71,8 @@ class TopologyRecord:
     submitted_by: str = ""
     submitted_s: float = 0.0
     wait_s: float | None = None
+    worker_memory_bytes: int = 0
+    worker_cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class SupervisorRecord:
     """A node of the cluster while its supervisor lives. `slots`: how many workers it may run; parents need none.
 
     `boot`: the machine since its start, so that process ids of before are not taken for those of now. `process`: which
-    process it is, and which session of it.
+    process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have together; 0: it is not
+    declared.
     """
 
     host: str
@@ -87,6 +91,8 @@ class SupervisorRecord:
     labels: frozenset[str] = frozenset()
     boot: str = ""
     process: str = ""
+    memory_bytes: int = 0
+    cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@
 
 1. No argument is a secret: credentials are in a file.
 2. A worker outlives its parent by a lease: the parent is started again, and goes on with it.
+3. A worker with declared memory is killed by its supervisor when it has more. What grows faster than that looks is
+   stopped by the system at STOP_FACTOR times as much: an allocation fails (RLIMIT_DATA, which counts what a process has
+   to itself. RLIMIT_AS would also count files that are mapped, which need no memory of their own).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ...runtime import make_folders
 from ..nimbus import PARENT_PROCESS
-from .logs import limit_log, prepare_log
+from .logs import add_line, limit_log, prepare_log
 from .old_logs import LogRetention, remove_old_logs
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 PARENT_LEASE_S: Final = 60
 """How long a worker goes on without its parent."""
+
+STOP_FACTOR: Final = 2
 
 
 class Code(Protocol):
@@ -79,12 +84,16 @@ class Launcher:
             await asyncio.to_thread(self._prepare, key.topology, log_path)
         if key.process == PARENT_PROCESS:
             return Launch(log_path, self._parent(key.topology))
-        return Launch(log_path, self._worker(key, record.target, code))
+        return Launch(log_path, self._worker(key, record, code))
 
     async def limit_logs(self, running: Collection[Key]) -> None:
         """Keep the logs of processes within their quota."""
         paths = [self._home.log(key.topology, key.process) for key in running]
         await asyncio.to_thread(_limit, paths)
+
+    async def note(self, key: Key, text: str) -> None:
+        """Write a line into the log of a process, which is there."""
+        await asyncio.to_thread(add_line, self._home.log(key.topology, key.process), text)
 
     async def remove_unused(self, used: Collection[str]) -> None:
         """Remove code that no topology names. AiostormError, OSError."""
@@ -105,7 +114,7 @@ class Launcher:
         place = ("--home", str(self._home.path), "--store", self._store, "--supervisor", self._supervisor)
         return (PARENT_PROCESS, *place, *self._more, "--", topology)
 
-    def _worker(self, key: Key, target: str, code: str) -> tuple[str, ...]:
+    def _worker(self, key: Key, record: TopologyRecord, code: str) -> tuple[str, ...]:
         home = self._home
         addresses = (
             f"--connect={home.socket(key.topology, PARENT_PROCESS)}",
@@ -115,8 +124,11 @@ class Launcher:
         lease = ("--outlive-parent", str(PARENT_LEASE_S))
         credentials = ("--token-file", str(home.credentials))
         # A target may begin with anything.
-        target_option = (f"--target={target}",)
-        return ("worker", "--name", key.process, *addresses, *target_option, *paths, *credentials, *lease, *self._more)
+        target_option = (f"--target={record.target}",)
+        memory = record.worker_memory_bytes
+        limit = ("--data-limit", str(STOP_FACTOR * memory)) if memory > 0 else ()
+        more = (*credentials, *lease, *limit, *self._more)
+        return ("worker", "--name", key.process, *addresses, *target_option, *paths, *more)
 
 
 def _limit(paths: Sequence[Path]) -> None:

@@ -55,6 +55,15 @@ def limit_log(path: Path, max_bytes: int = MAX_BYTES) -> None:
         log.warning("%s has %d bytes, and cannot be cut: %s", path, size_bytes, error.strerror or error)
 
 
+def add_line(path: Path, text: str) -> None:
+    """Add a line of the supervisor's to a log; if that cannot be done it is reported."""
+    try:
+        with open(open_log(path), "ab", buffering=0) as file:
+            file.write(f"{text}\n".encode())
+    except OSError as error:
+        log.warning("%s cannot be written: %s", path, error.strerror or error)
+
+
 def _size_of(path: Path) -> int:
     """Its bytes; 0 if it is not there."""
     try:

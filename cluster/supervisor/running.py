@@ -36,6 +36,11 @@ class Process(Protocol):
         """Which process it is."""
         ...
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """What it has in memory; None: that is not known."""
+        ...
+
     async def wait(self) -> int | None:
         """Wait for its end: the exit code, minus a signal, or None if it is not known."""
         ...
@@ -138,6 +143,19 @@ class Running:
     def see(self, wanted: Wanted) -> None:
         """What is wanted now."""
         self._follow(self._slots.see(wanted, self._clock.monotonic()))
+
+    def end_too_large(self, allowed_bytes: Callable[[Key], int]) -> dict[Key, str]:
+        """Kill the processes that have more memory than they may; 0: it is not limited. Returns why, for people."""
+        found: dict[Key, str] = {}
+        for key, process in self._running.items():
+            allowed = allowed_bytes(key)
+            has = process.memory_bytes if allowed else None
+            if has is not None and has > allowed:
+                why = f"it has {has / 1024**2:,.0f} MiB of memory, and may have {allowed / 1024**2:,.0f} MiB"
+                log.error("%s (pid %d) is killed: %s (aiostorm submit --worker-memory)", key, process.identity.pid, why)
+                process.kill()
+                found[key] = why
+        return found
 
     async def run(self) -> None:
         """Do what time brings."""

@@ -36,6 +36,7 @@ from ..coordination import (
 )
 from ..nimbus import (
     ASSIGNMENTS,
+    PARENT_PROCESS,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
@@ -68,6 +69,9 @@ REOPEN_S: Final = 1.0
 REGISTER_S: Final = 15.0
 """How long another supervisor of this name may still be there: a session ends in 8 s."""
 
+MEMORY_S: Final = 1.0
+"""Between two looks at the memory of workers."""
+
 OLD_S: Final = 60.0
 """Between two looks for code and logs that are not used any more."""
 
@@ -85,6 +89,10 @@ class Launching(Protocol):
 
     async def remove_unused(self, used: Collection[str]) -> None:
         """Remove code that no topology names. AiostormError, OSError."""
+        ...
+
+    async def note(self, key: Key, text: str) -> None:
+        """Write a line into the log of a process."""
         ...
 
     async def remove_logs(self, used: Collection[str], now_s: float) -> None:
@@ -147,6 +155,7 @@ class Supervisor:
                 await running.adopt()
                 group.create_task(running.run(), name="slots")
                 group.create_task(self._limit_logs(running), name="logs")
+                group.create_task(self._limit_memory(running), name="memory")
                 group.create_task(self._remove_old(running), name="old files")
                 refused = await self._keep_session(running)
                 raise _RefusedError
@@ -251,6 +260,19 @@ class Supervisor:
         while True:
             await self._clock.sleep(LOOK_S)
             await self._seams.launching.limit_logs(list(running.keys))
+
+    async def _limit_memory(self, running: Running) -> None:
+        """End workers that have more memory than was declared for them."""
+
+        def allowed_bytes(key: Key) -> int:
+            record = self._topologies.get(key.topology)
+            return 0 if record is None or key.process == PARENT_PROCESS else record.worker_memory_bytes
+
+        while True:
+            await self._clock.sleep(MEMORY_S)
+            for key, why in running.end_too_large(allowed_bytes).items():
+                text = f"killed by its supervisor: {why} (aiostorm submit --worker-memory)"
+                await self._seams.launching.note(key, text)
 
     async def _remove_old(self, running: Running) -> None:
         """Remove code that no topology names any more, and old logs of topologies that have ended."""

@@ -86,6 +86,11 @@ class DetachedProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.identity.pid, signal.SIGKILL)  # it leads its session
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """What it has (see ProcessIdentity); None: that is not known."""
+        return self.identity.memory_bytes
+
     def release(self) -> None:
         """Watch it no longer: it lives on."""
         self._unwatch()

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from aiostorm.cli.cluster_view import nodes_document, nodes_text
-from aiostorm.cluster import Home
+from aiostorm.cli.cluster_view import nodes_document, nodes_text, show_text
+from aiostorm.cluster import Home, NodeInfo, TopologyInfo
 from aiostorm.cluster.coordination import Coordination, Create, Delete, NoNodeError, Put, open_coordination
 from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
 from aiostorm.cluster.nimbus import (
@@ -203,6 +203,14 @@ def test_an_unknown_name(aiostorm: Command, store: Store, command: str) -> None:
     assert "a topology's name is" in aiostorm(command, "../x").err
 
 
+def test_what_workers_may_have_is_shown() -> None:
+    node = NodeInfo("a", "host-a", "", 4, 0, (), (), "0.1.0", 8 << 30, 2.5)
+    assert "8,192 MiB and 2.5 cores" in nodes_text(None, [node])
+    record = TopologyRecord("m:t", worker_memory_bytes=512 << 20)
+    shown = show_text(TopologyInfo("words", record, "ACTIVE", {}), ())
+    assert "each worker  512 MiB" in shown
+
+
 def test_nodes_are_listed(aiostorm: Command, store: Store) -> None:
     assert aiostorm("nodes").out == ("nimbus: none leads (aiostorm nimbus)\nno supervisors (aiostorm supervisor)\n")
     filled(store)
@@ -273,6 +281,11 @@ def test_orders_are_kept_while_no_nimbus_leads(aiostorm: Command, store: Store) 
     assert found is not None
     assert (found.wanted, found.wait_s) == ("KILLED", 0)
     assert aiostorm("submit", "a:b", "--name", "y", "--no-check", "--wait", "0").code == 0
+    declared = ("--worker-memory", "512MiB", "--worker-cores", "1.5")
+    found = aiostorm("submit", "a:b", "--name", "z", "--no-check", "--wait", "0", *declared, "--json").json
+    assert (found["worker_memory_bytes"], found["worker_cores"]) == (512 << 20, 1.5)
+    outcome = aiostorm("submit", "a:b", "--name", "q", "--no-check", "--worker-memory", "63MiB")
+    assert (outcome.code, outcome.err) == (2, "Error: a worker needs 64 MiB of memory or more, not 63 MiB\n")
     assert store.topology("y") is not None
 
 

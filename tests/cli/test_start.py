@@ -93,3 +93,16 @@ def test_the_token_is_taken_out_of_the_environment(
     monkeypatch.setenv(CREDENTIALS_VARIABLE, line)
     aiostorm("worker", "--name", "w", "--connect", "10.0.0.2:6700", "--target", "jobs")
     assert CREDENTIALS_VARIABLE not in os.environ
+
+
+def test_what_needs_more_memory_than_it_may_have_is_refused() -> None:
+    program = (
+        "from aiostorm.cli.start import limit_data; limit_data(256 << 20)\n"
+        "import mmap, resource\n"
+        "mmap.mmap(-1, 1 << 30, flags=mmap.MAP_SHARED)\n"  # not its own
+        "try:\n    bytearray(512 << 20)\nexcept MemoryError:\n    print('refused')\n"
+        "limit_data(1 << 30)\n"
+        "print(resource.getrlimit(resource.RLIMIT_DATA)[0] >> 20)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == "refused\n256\n"

@@ -21,6 +21,7 @@ MACHINES: Final = (
     "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
     "cluster/health.py",
+    "cluster/nimbus/capacity.py",
     "cluster/nimbus/planning.py",
     "cluster/nimbus/records.py",
     "cluster/submitted/order.py",

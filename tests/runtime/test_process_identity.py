@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +62,15 @@ def test_of_processes_in_another_container_nothing_is_known() -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a process is SPACE-PID-START"):
         ProcessIdentity.parse(text)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say it")
+def test_the_memory_of_a_process() -> None:
+    before = ProcessIdentity.own().memory_bytes
+    assert before is not None
+    kept = b"x" * (32 << 20)
+    after = ProcessIdentity.own().memory_bytes
+    assert after is not None
+    assert after - before > 30 << 20
+    assert len(kept) == 32 << 20
+    assert ProcessIdentity(ProcessIdentity.own().space, 4194305, 1).memory_bytes is None

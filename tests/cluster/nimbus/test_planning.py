@@ -79,6 +79,45 @@ def test_labels() -> None:
     assert "none of 2 supervisors has the labels gpu, us: start one that has" in plan(seen).waiting["x"]
 
 
+MIB = 1024**2
+
+
+def test_memory_and_cores() -> None:
+    supervisors = {
+        "large": SupervisorRecord("host", "address", 8, memory_bytes=1000 * MIB, cores=4.0),
+        "small": SupervisorRecord("host", "address", 8, memory_bytes=400 * MIB, cores=0.5),
+        "any": SupervisorRecord("host", "address", 1),
+    }
+    hungry = topology(4, worker_memory_bytes=300 * MIB)
+    (made,) = plan(Seen({"x": hungry}, {}, supervisors)).write.values()
+    assert Counter(made.workers) == {"large": 2, "small": 1, "any": 1}
+    decisions = plan(Seen({"x": replace(hungry, workers=6)}, {}, supervisors))
+    assert decisions.waiting["x"].startswith("6 slots with 300 MiB each are needed, and 5 are free")
+    busy = topology(3, worker_memory_bytes=100 * MIB, worker_cores=1.5)
+    (made,) = plan(Seen({"x": busy}, {}, supervisors)).write.values()
+    assert Counter(made.workers) == {"large": 2, "any": 1}
+    decisions = plan(Seen({"x": replace(busy, workers=4)}, {}, supervisors))
+    assert decisions.waiting["x"].startswith("4 slots with 100 MiB and 1.5 cores each are needed, and 3 are free")
+    # What declares nothing takes a slot, and nothing else.
+    seen = after(Seen({"x": hungry, "y": topology(9, at=1)}, {}, supervisors))
+    assert len(seen.assignments["y"].workers) == 9
+
+
+def test_tenths_of_cores_fit_exactly() -> None:
+    supervisors = {"a": SupervisorRecord("host", "address", 20, cores=1.0)}
+    (made,) = plan(Seen({"x": topology(10, worker_cores=0.1)}, {}, supervisors)).write.values()
+    assert len(made.workers) == 10
+
+
+def test_a_node_that_has_less_than_before_keeps_what_runs() -> None:
+    supervisors = {"a": SupervisorRecord("host", "address", 4, memory_bytes=900 * MIB)}
+    seen = after(Seen({"x": topology(3, worker_memory_bytes=300 * MIB)}, {}, supervisors))
+    seen = replace(seen, supervisors={"a": replace(supervisors["a"], memory_bytes=300 * MIB)})
+    assert plan(seen) == Decisions({}, frozenset(), {})
+    seen = replace(seen, topologies={"x": replace(seen.topologies["x"], generation=2)})
+    assert plan(seen).waiting["x"].startswith("3 slots with 300 MiB each are needed, and 1 are free")
+
+
 # -- supervisors come and go -------------------------------------------------------------------------------------------
 
 
@@ -199,6 +238,8 @@ topologies = st.dictionaries(
         generation=st.integers(1, 2),
         wanted=st.sampled_from(("ACTIVE", "INACTIVE", "ACTIVE", "KILLED")),
         labels=st.sampled_from((frozenset(), frozenset(), frozenset({"gpu"}))),
+        worker_memory_bytes=st.sampled_from((0, 0, 1, 2)),
+        worker_cores=st.sampled_from((0.0, 0.0, 0.5, 1.0)),
     ),
 )
 supervisors = st.dictionaries(
@@ -209,6 +250,8 @@ supervisors = st.dictionaries(
         st.just("address"),
         st.integers(0, 4),
         labels=st.sampled_from((frozenset(), frozenset({"gpu"}))),
+        memory_bytes=st.sampled_from((0, 0, 2, 5)),
+        cores=st.sampled_from((0.0, 0.0, 1.0, 2.5)),
     ),
 )
 
@@ -233,6 +276,16 @@ def test_what_holds_after_every_plan(seen: Seen) -> None:
     for name, node in seen.supervisors.items():
         before = sum(each.workers.count(name) for each in seen.assignments.values())
         assert used[name] <= max(node.slots, before), "no supervisor gets more than it has slots"
+        for declared, of_worker in ((node.memory_bytes, "worker_memory_bytes"), (node.cores, "worker_cores")):
+            before_sum, now_sum = (
+                sum(
+                    each.workers.count(name) * getattr(then.topologies[topology_name], of_worker)
+                    for topology_name, each in placed_now.items()
+                    if topology_name in then.topologies
+                )
+                for placed_now in (seen.assignments, then.assignments)
+            )
+            assert not declared or now_sum <= max(declared, before_sum), f"nor more than its {of_worker}"
     for name, made in decisions.write.items():
         wanted = seen.topologies[name]
         assert wanted.wanted != "KILLED"

@@ -49,6 +49,7 @@ class FakeProcess:
         self.identity = ProcessIdentity(1, pid, pid)
         self.key: Key | None = None
         self.signals: list[str] = []
+        self.memory_bytes: int | None = 100
         self._machine = machine
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -125,6 +126,7 @@ class FakeLaunching:
         self.kept: list[Collection[str]] = []
         self.limited: list[Collection[Key]] = []
         self.targets: list[str] = []
+        self.noted: list[tuple[Key, str]] = []
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
         await asyncio.sleep(self.fetch_s)
@@ -139,3 +141,6 @@ class FakeLaunching:
 
     async def remove_logs(self, used: Collection[str], now_s: float) -> None:
         self.kept.append(used)
+
+    async def note(self, key: Key, text: str) -> None:
+        self.noted.append((key, text))

@@ -243,6 +243,26 @@ async def test_logs_of_what_was_just_launched_are_kept(tmp_path: Path) -> None:
     assert list((tmp_path / "logs").iterdir()) == []
 
 
+async def test_a_line_of_the_supervisor_in_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    launcher = Launcher(Home(tmp_path), "sqlite:/x.db", "a", OneCode())
+    launch = await launcher.launch(KEY, TopologyRecord("words:topology"))
+    launch.log.write_text("its own\n")
+    await launcher.note(KEY, "killed: why")
+    assert launch.log.read_text() == "its own\nkilled: why\n"
+    launch.log.unlink()
+    launch.log.mkdir()
+    await launcher.note(KEY, "killed: why")
+    assert f"{launch.log} cannot be written" in caplog.text
+
+
+async def test_the_limit_of_a_worker(tmp_path: Path) -> None:
+    launcher = Launcher(Home(tmp_path), "sqlite:/x.db", "a", OneCode())
+    record = TopologyRecord("words:topology", worker_memory_bytes=1000)
+    worker = (await launcher.launch(KEY, record)).arguments
+    assert worker[worker.index("--data-limit") + 1] == "2000"
+    assert "--data-limit" not in (await launcher.launch(Key("words", "parent"), record)).arguments
+
+
 # -- what a process is started with ------------------------------------------------------------------------------------
 
 

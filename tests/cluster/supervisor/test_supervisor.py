@@ -352,6 +352,27 @@ async def test_a_parent_that_ended_in_order_rests_also_after_a_restart() -> None
         assert not made.notes.notes
 
 
+async def test_a_worker_with_more_memory_than_was_declared_is_killed(caplog: pytest.LogCaptureFixture) -> None:
+    async with world() as made, made.supervised():
+        await made.put(TOPOLOGIES, "words", replace(WORDS, worker_memory_bytes=200 << 20))
+        await made.put(ASSIGNMENTS, "words", ON_A)
+        await asyncio.sleep(SOON_S)
+        before = made.machine.running()
+        made.machine.processes[before[PARENT]].memory_bytes = 900 << 20
+        made.machine.processes[before[WORKER_1]].memory_bytes = 200 << 20
+        made.machine.processes[before[WORKER_2]].memory_bytes = None
+        await asyncio.sleep(5)
+        assert made.machine.running() == before, "a parent is not limited"
+        made.machine.processes[before[WORKER_1]].memory_bytes = 210 << 20
+        await asyncio.sleep(3)
+        after = made.machine.running()
+        assert after.keys() == ALL, "it was started again"
+        assert {key for key in ALL if after[key] != before[key]} == {WORKER_1}
+        why = "it has 210 MiB of memory, and may have 200 MiB (aiostorm submit --worker-memory)"
+        assert made.launching.noted == [(WORKER_1, f"killed by its supervisor: {why}")]
+        assert f"worker-1 of words (pid {before[WORKER_1]}) is killed: {why}" in caplog.messages
+
+
 async def test_a_start_that_is_not_wanted_any_more_is_withdrawn() -> None:
     async with world() as made, made.supervised():
         made.launching.fetch_s = 60.0

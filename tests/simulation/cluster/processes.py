@@ -62,6 +62,7 @@ class SimRunning:
 
     def __init__(self, machines: Machines, pid: int, *, own: bool) -> None:
         self.identity = ProcessIdentity(0, pid, 1)
+        self.memory_bytes: int | None = None
         self._machines = machines
         self._own = own
 
@@ -144,4 +145,7 @@ class SimLaunching:
         return
 
     async def remove_logs(self, used: Collection[str], now_s: float) -> None:
+        return
+
+    async def note(self, key: Key, text: str) -> None:
         return
