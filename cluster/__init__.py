@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .parent.process_backend import ProcessBackend
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend
+    from .parent_address import read_address
     from .report import Report, ReportError
     from .running_topology import RunningTopology, State
     from .runtimes import WorkerStatus
@@ -118,6 +119,7 @@ __all__ = [
     "loggers",
     "opened_remote",
     "plain_line",
+    "read_address",
     "running",
     "work",
 ]
@@ -141,6 +143,7 @@ _LATER = {
     "report": "Report ReportError",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",
+    "parent_address": "read_address",
     "snapshots.place": "Restore",
     "targets": "TargetError import_topology",
     "tracing": "TraceError",

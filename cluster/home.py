@@ -121,6 +121,10 @@ class Home:
         """The address of a process of a topology: `parent`, or the name of a worker."""
         return f"unix:{self.sockets(topology) / process}"
 
+    def parent_address(self, topology: str) -> Path:
+        """The file that says where the parent of a topology listens, if its processes are on several machines."""
+        return self.sockets(topology) / "parent.address"
+
     def state(self, topology: str) -> Path:
         """The folder of a topology's snapshots."""
         return self.path / "state" / quote(topology, safe="")

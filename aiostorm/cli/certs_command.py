@@ -27,6 +27,12 @@ _ROLES = {
 }
 """The roles of a node in the handshake, as its certificate names them."""
 
+_NODE_ROLES = ("parent", "worker")
+"""Those of a node that runs a supervisor."""
+
+NODE_DAYS = 365
+"""How long a node's certificate is valid."""
+
 _days = click.IntRange(1, 36500)
 _directory = click.Path(file_okay=False, path_type=Path)
 _force = click.option("--force", is_flag=True, help="Replace existing files.")
@@ -37,21 +43,28 @@ def certs() -> None:
     """Make the certificates and the token with which the nodes of a cluster authenticate each other.
 
     \b
-    Once, on a machine that you trust:
-      aiostorm certs init certs --cluster prod
-    For each node, with every host name and address at which other nodes reach it:
-      aiostorm certs node certs node-a --host a.example --host 10.0.0.2 --role worker
-      scp -rp certs/nodes/node-a a.example:
+    A cluster of two nodes, once, on a machine that you trust:
+      aiostorm certs init certs --cluster prod --node 10.0.0.1 --node 10.0.0.2
+      scp -rp certs/nodes/10.0.0.1 10.0.0.1:
+    One more node, with every host name and address at which other nodes reach it:
+      aiostorm certs node certs node-c --host c.example --host 10.0.0.3 --role parent --role worker
     """
 
 
-@certs.command(epilog="Example: aiostorm certs init certs --cluster prod")
+@certs.command(epilog="Example: aiostorm certs init certs --cluster prod --node 10.0.0.1 --node 10.0.0.2")
 @click.argument("directory", type=_directory, metavar="DIR")
 @click.option("--cluster", required=True, help="Name of the cluster: A-Z a-z 0-9 _ -")
 @click.option("--days", type=_days, default=3650, show_default=True, help="Days for which the CA is valid.")
+@click.option(
+    "--node",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Also make the files of a node of the cluster, which runs `aiostorm supervisor --host HOST`. Repeatable.",
+)
 @_force
-def init(directory: Path, cluster: str, days: int, force: bool) -> None:
-    """Make the cluster's CA and token in DIR. With --force, all nodes need new files."""
+def init(directory: Path, cluster: str, days: int, hosts: tuple[str, ...], force: bool) -> None:
+    """Make the cluster's CA and token in DIR, and the files of its nodes. With --force, all nodes need new files."""
     from ..transport import Credentials
 
     def make() -> None:
@@ -70,10 +83,20 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
         )
         click.echo(
             f"{directory} has the CA of {cluster} (valid until {authority.expires:%Y-%m-%d}) and the cluster's token.\n"
-            f"Keep it on this machine: anyone with {directory / _CA_KEY} can make nodes.\n"
-            "\nNow, for each node, with every host name and address at which other nodes reach it:\n"
-            f"  aiostorm certs node {directory} NODE --host HOST"
+            f"Keep it on this machine: anyone with {directory / _CA_KEY} can make nodes."
         )
+        if not hosts:
+            click.echo(
+                "\nNow, for each node, with every host name and address at which other nodes reach it:\n"
+                f"  aiostorm certs node {directory} NODE --host HOST"
+            )
+        for host in dict.fromkeys(hosts):
+            place = _make_node(directory, _name_of(host), (host,), min(days, NODE_DAYS), _NODE_ROLES, force=force)
+            click.echo(
+                f"\nThe node {host}: copy its folder, and start it there:\n"
+                f"  scp -rp {place} {_bracketed(host)}:\n"
+                f"  aiostorm supervisor --host {host} --credentials {place.name} --store zk://…"
+            )
 
     _run(make)
 
@@ -82,7 +105,9 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
 @click.argument("directory", type=_directory, metavar="DIR")
 @click.argument("name")
 @click.option("--host", "hosts", multiple=True, required=True, help="Host name or IP address of the node. Repeatable.")
-@click.option("--days", type=_days, default=365, show_default=True, help="Days for which the certificate is valid.")
+@click.option(
+    "--days", type=_days, default=NODE_DAYS, show_default=True, help="Days for which the certificate is valid."
+)
 @_force
 @click.option(
     "--role",
@@ -91,7 +116,8 @@ def init(directory: Path, cluster: str, days: int, force: bool) -> None:
     multiple=True,
     default=("worker",),
     show_default=True,
-    help="Role of the node: parent (`aiostorm run`), worker, client (Spark's executors). Repeatable.",
+    help="Role of the node: parent (`aiostorm run`), worker, client (Spark's executors). A node of a cluster with "
+    "supervisors needs parent and worker. Repeatable.",
 )
 def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: bool, roles: tuple[str, ...]) -> None:
     """Make the files of one node in DIR/nodes/NAME; copy this folder to the node.
@@ -99,37 +125,54 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
     The certificate contains the roles: other nodes accept it in no other role. It is also valid for localhost,
     127.0.0.1 and ::1, so that processes of one machine can connect to each other.
     """
-    from ..transport import Credentials, Secret, read_private
 
     def make() -> None:
-        from ..transport import new_certificate
-
-        credentials = Credentials.from_file(directory / _CREDENTIALS)
-        ca = (directory / _CA_CERTIFICATE).read_bytes()
-        ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
-        issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _certificate_roles(roles))
-        place = directory / "nodes" / name
-        for each in (directory, place.parent, place):
-            _private_directory(each)
-        _write(
-            {
-                place / _KEY: issued.key.reveal(),
-                place / _CERTIFICATE: issued.certificate,
-                place / _CA_CERTIFICATE: ca,
-                place / _CREDENTIALS: credentials.to_bytes(),
-            },
-            force=force,
-        )
+        place = _make_node(directory, name, hosts, days, roles, force=force)
         click.echo(
-            f"{place} has the files of {name}: its certificate (valid until {issued.expires:%Y-%m-%d}), its key, the "
-            "CA's certificate, the cluster's token.\n"
             "\nCopy the folder to the node, with its file modes:\n"
-            f"  scp -rp {place} {hosts[0]}:\n"
-            "and start a worker there:\n"
-            f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …"
+            f"  scp -rp {place} {_bracketed(hosts[0])}:\n"
+            "and start it there:"
         )
+        if "parent" in roles and "worker" in roles:
+            click.echo(f"  aiostorm supervisor --host {hosts[0]} --credentials {name} --store zk://…")
+        else:
+            click.echo(f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …")
 
     _run(make)
+
+
+def _make_node(
+    directory: Path, name: str, hosts: tuple[str, ...], days: int, roles: tuple[str, ...], *, force: bool
+) -> Path:
+    """Make the files of a node. Returns their folder."""
+    from ..transport import Credentials, Secret, new_certificate, read_private
+
+    credentials = Credentials.from_file(directory / _CREDENTIALS)
+    ca = (directory / _CA_CERTIFICATE).read_bytes()
+    ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
+    issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _certificate_roles(roles))
+    place = directory / "nodes" / name
+    for each in (directory, place.parent, place):
+        _private_directory(each)
+    _write(
+        {
+            place / _KEY: issued.key.reveal(),
+            place / _CERTIFICATE: issued.certificate,
+            place / _CA_CERTIFICATE: ca,
+            place / _CREDENTIALS: credentials.to_bytes(),
+        },
+        force=force,
+    )
+    click.echo(
+        f"{place} has the files of {name}: its certificate (valid until {issued.expires:%Y-%m-%d}), its key, the "
+        "CA's certificate, the cluster's token."
+    )
+    return place
+
+
+def _name_of(host: str) -> str:
+    """The name of the node with this address."""
+    return host.strip("[]").replace(":", "-").lstrip("-") or "node"
 
 
 def _certificate_roles(roles: tuple[str, ...]) -> list[str]:

@@ -62,6 +62,8 @@ def check(
         },
         "spouts": [name for name, spec in topology.components.items() if spec.kind == "spout"],
         "workers": own.workers if own is not None and "workers" in own.model_fields_set else None,
+        "guarantee": config.guarantee,
+        "state": config.state_dir or "",
         "file": getattr(sys.modules.get(found.module), "__file__", None) or "",
     }
 

@@ -3,7 +3,7 @@
 1. They run until Ctrl-C or SIGTERM, and end with 0 then. A second one ends them at once.
 2. When the session with the store is lost, they open another one and go on: that is no reason to end.
 3. An error that is not expected ends them with 1 and a traceback: what has started them starts them again.
-4. They listen at no port.
+4. They listen at no port. A supervisor with an address tries at its start whether its processes will be reached there.
 """
 
 from __future__ import annotations
@@ -34,20 +34,24 @@ from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, p
 from ..cluster.supervisor import (
     DuplicateSupervisorError,
     Launcher,
+    Listening,
     LogRetention,
     SlotFiles,
     Supervisor,
     SupervisorSeams,
+    UnfitSupervisorError,
 )
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
 from .cluster_view import leader_text
-from .errors import BusyCommandError, CommandError
+from .errors import BusyCommandError, CommandError, ExposedCommandError
+from .host import try_host
 from .signals import Interrupts
 
 if TYPE_CHECKING:
     from ..cluster import Home
-    from .options import ClusterOptions
+    from ..transport import Security
+    from .options import ClusterOptions, NodeOptions
 
 log = logging.getLogger("aiostorm.cli")
 
@@ -63,6 +67,7 @@ class SupervisorOptions:
 
     name: str
     slots: int
+    node: NodeOptions
     labels: frozenset[str] = frozenset()
     version: str = ""
     more: tuple[str, ...] = ()
@@ -83,10 +88,13 @@ def run_supervisor(options: ClusterOptions, given: SupervisorOptions) -> int:
     options.home.make()
     options.home.make_credentials()
     make_folders(str(options.home.slots(given.name).parent), mode=0o700)
+    security = given.node.security(options.home)
     try:
-        return _run(f"supervisor {given.name}", lambda stop: _supervise(options, given, stop))
+        return _run(f"supervisor {given.name}", lambda stop: _supervise(options, given, security, stop))
     except DuplicateSupervisorError as error:
         raise BusyCommandError(str(error)) from error
+    except UnfitSupervisorError as error:
+        raise ExposedCommandError(str(error)) from error
 
 
 def _run(what: str, work: Callable[[asyncio.Event], Coroutine[None, None, None]]) -> int:
@@ -198,15 +206,21 @@ async def _say_who_leads(coordination: Coordination) -> None:
 # -- supervisor --------------------------------------------------------------------------------------------------------
 
 
-async def _supervise(options: ClusterOptions, given: SupervisorOptions, stop: asyncio.Event) -> None:
+async def _supervise(
+    options: ClusterOptions, given: SupervisorOptions, security: Security, stop: asyncio.Event
+) -> None:
     home, clock = options.home, LoopClock()
     open_store = _opener(options.store, clock)
     open_store()  # a URL that is none is refused before anything is adopted
+    listening = Listening(given.node.host, given.node.words)
+    if listening.host:
+        await try_host(listening, security)
     files = SlotFiles(home.slots(given.name))
     code = ClusterCode(home, open_store, clock)
+    credentials = security.credentials
     record = SupervisorRecord(
         platform.node(),
-        platform.node(),
+        listening.host,
         given.slots,
         given.version,
         given.labels,
@@ -214,11 +228,14 @@ async def _supervise(options: ClusterOptions, given: SupervisorOptions, stop: as
         str(ProcessIdentity.own()),
         given.memory_bytes,
         given.cores,
+        str(home.path),
+        f"{'tls-' if security.tls is not None else ''}{'' if credentials is None else credentials.fingerprint}",
     )
     output = home.slots(given.name).parent / "slot.log"
+    waiting = ("slot", "--websockets") if listening.host else ("slot",)
     try:
-        async with files.owned(), DetachedPool("aiostorm", ("slot",), output) as processes:
-            launcher = Launcher(home, options.store, given.name, code, given.more, given.retention)
+        async with files.owned(), DetachedPool("aiostorm", waiting, output) as processes:
+            launcher = Launcher(home, options.store, given.name, code, given.more, given.retention, listening)
             seams = SupervisorSeams(open_store, processes, files, launcher)
             await Supervisor(given.name, record, seams, clock).run(stop)
     finally:

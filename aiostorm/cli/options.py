@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from .errors import CommandError
 if TYPE_CHECKING:
     from ..cluster import Home, Restore
     from ..topology import Config
+    from ..transport import Security
 
 TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS are the arguments of that function:
 
@@ -164,6 +166,68 @@ def security_options(command: Any) -> Any:
     for option in reversed(options):  # decorators are applied from the bottom: --help shows the order above
         command = option(command)
     return command
+
+
+def node_options(command: Any) -> Any:
+    """The options of a node that others reach, and of its processes; `take_node_options` reads them."""
+    options = (
+        click.option(
+            "--host",
+            metavar="ADDRESS",
+            help="Name or IP address at which other nodes reach this one: the processes of topologies listen there, at "
+            "ports that the system chooses. Default: none, for a cluster of one machine.",
+        ),
+        click.option(
+            "--credentials",
+            "directory",
+            type=click.Path(path_type=str, exists=True, file_okay=False, resolve_path=True),
+            metavar="DIR",
+            help="Folder that `aiostorm certs` has made for this node. Needed at an address that other machines reach.",
+        ),
+        click.option(
+            "--token-file",
+            type=click.Path(path_type=str, exists=True, dir_okay=False, resolve_path=True),
+            help="The cluster's token (0600), without TLS. Default: the file credentials in the folder of --home.",
+        ),
+        click.option(
+            "--insecure", is_flag=True, help="Allow other machines without TLS, in a network that is protected."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class NodeOptions(NamedTuple):
+    """What the options of `node_options` say. `words`: those for the node's processes, except --host."""
+
+    host: str
+    words: tuple[str, ...]
+    directory: str | None
+    token_file: str | None
+    insecure: bool
+
+    def security(self, home: Home) -> Security:
+        """Credentials and TLS; those of the home folder if none are given. CredentialsError."""
+        from ..transport import Credentials, Security
+
+        if self.directory is not None:
+            return replace(Security.from_directory(self.directory), insecure=self.insecure)
+        return Security(Credentials.from_file(self.token_file or home.credentials), None, self.insecure)
+
+
+def take_node_options(options: dict[str, Any]) -> NodeOptions:
+    """Remove the options of `node_options` from all options. CommandError if they contradict each other."""
+    host, directory = options.pop("host") or "", options.pop("directory")
+    token_file, insecure = options.pop("token_file"), options.pop("insecure")
+    if directory is not None and token_file is not None:
+        raise CommandError("--credentials replaces --token-file: use one of them")
+    words = (
+        *(("--credentials", directory) if directory is not None else ()),
+        *(("--token-file", token_file) if token_file is not None else ()),
+        *(("--insecure",) if insecure else ()),
+    )
+    return NodeOptions(host, words, directory, token_file, insecure)
 
 
 def cluster_options(command: Any) -> Any:

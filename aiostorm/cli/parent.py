@@ -1,4 +1,7 @@
-"""The program of `aiostorm parent`: a submitted topology, with the sockets and folders of this machine's home."""
+"""The program of `aiostorm parent`: a submitted topology, with the folders of this machine's home.
+
+Its workers listening it by a socket in the home folder; or, with a host, at any port of that, from other nodes, too.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,50 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..cluster import ControlSocket, Home, LocalCluster, ProcessBackend
 from ..cluster.coordination import CoordinationError, open_coordination
 from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology
+from ..cluster.supervisor import Listening
 from ..runtime import LoopClock, ProcessIdentity, loop_factory
 from ..topology import Config
-from ..transport import Credentials
 
 if TYPE_CHECKING:
     from ..cluster.nimbus import ParentRecord, TopologyRecord
+    from .options import NodeOptions
     from .signals import Interrupts
 
 log = logging.getLogger("aiostorm.parent")
 
 
-def run_parent(name: str, folder: Path, store: str, supervisor: str, interrupts: Interrupts) -> int:
+@dataclass(frozen=True, slots=True)
+class ParentOptions:
+    """Of `aiostorm parent`. `folder`: the home folder; `node`: how other nodes listening this one."""
+
+    name: str
+    folder: Path
+    store: str
+    supervisor: str
+    node: NodeOptions
+
+
+def run_parent(given: ParentOptions, interrupts: Interrupts) -> int:
     """Run the topology until it has ended in order: returns the exit code then. Else the process ends here."""
-    interrupts.first_message = lambda: f"{name}: its parent ends; its workers go on"
-    interrupts.last_message = lambda: f"{name}: ends now"
+    interrupts.first_message = lambda: f"{given.name}: its parent ends; its workers go on"
+    interrupts.last_message = lambda: f"{given.name}: ends now"
     with interrupts, asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_run(name, Home(folder), store, supervisor, interrupts))
+        return runner.run(_run(given, interrupts))
 
 
-async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: Interrupts) -> int:
+async def _run(given: ParentOptions, interrupts: Interrupts) -> int:
     stop = interrupts.listen()
     clock = LoopClock()
-    credentials = Credentials.from_file(home.credentials)
-    place = ParentPlace(supervisor, platform.node(), os.getpid(), str(ProcessIdentity.own()))
+    name, home, host = given.name, Home(given.folder), given.node.host
+    security = given.node.security(home).derived(name)
+    place = ParentPlace(given.supervisor, platform.node(), os.getpid(), str(ProcessIdentity.own()))
 
     def make_cluster(
         topology: TopologyRecord, workers: Collection[str], abandoned: Callable[[str, int], None]
@@ -45,13 +62,15 @@ async def _run(name: str, home: Home, store: str, supervisor: str, interrupts: I
         if topology.blob:
             sys.path.insert(0, str(home.code(topology.blob)))
         home.sockets(name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        backend = ProcessBackend(home.socket(name, "parent"), credentials)
-        base = Config(state_dir=str(home.state(name)))
+        address = Listening(host).listen if host else home.socket(name, "parent")
+        backend = ProcessBackend(address, security.credentials, security.tls, insecure=security.insecure)
+        # Where it may go on at another node, no folder of this one holds its snapshots.
+        base = Config() if host else Config(state_dir=str(home.state(name)))
         return LocalCluster(base, remote_workers=list(workers), backend=backend, on_abandoned=abandoned)
 
     code = NO_STORE
     try:
-        async with open_coordination(store, clock) as coordination:
+        async with open_coordination(given.store, clock) as coordination:
             process = ParentProcess(make_cluster, _leave, lambda running: ControlSocket(running).serve(), _has_ended)
             code = await SubmittedTopology(name, coordination, clock, place, process).run(stop)
     except* CoordinationError as group:

@@ -35,12 +35,14 @@ class Task(NamedTuple):
 
 
 @click.command(hidden=True)
-def slot() -> None:
+@click.option("--websockets", is_flag=True, help="Its task will use TCP.")
+def slot(websockets: bool) -> None:
     """Wait for a task (see the module). Not for use by hand: a supervisor starts it."""
     from .. import cluster, transport
     from . import worker
 
-    imported = (worker, transport.SocketNetwork, cluster.LocalCluster, cluster.ProcessBackend)
+    network = transport.WebSocketNetwork if websockets else transport.SocketNetwork
+    imported = (worker, network, cluster.LocalCluster, cluster.ProcessBackend)
     line = sys.stdin.buffer.readline(MAX_LINE_BYTES)
     if not line or not imported:
         return

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from .errors import CommandError, errors
-from .options import cluster_options, debug_option, log_format_option, log_level_option, take_cluster_options
+from .options import (
+    cluster_options,
+    debug_option,
+    log_format_option,
+    log_level_option,
+    node_options,
+    take_cluster_options,
+    take_node_options,
+)
 from .quantities import duration, size
 
 if TYPE_CHECKING:
@@ -20,7 +28,8 @@ MAX_SLOTS: Final = 1_000
 
 @click.command(
     epilog="Exit codes: 0 Ctrl-C or SIGTERM, 1 an unexpected error, 2 the folder or the store cannot be used, "
-    "75 another supervisor has this name."
+    "75 another supervisor has this name, 78 other machines reach --host and there is no TLS or token, or the other "
+    "supervisors could not connect to it."
 )
 @cluster_options
 @click.option("--id", "name", metavar="NAME", help="Its name in the cluster. Default: the name of the machine.")
@@ -67,6 +76,7 @@ MAX_SLOTS: Final = 1_000
     show_default=True,
     help="What all logs may take: the oldest of ended topologies are removed before.",
 )
+@node_options
 @log_level_option
 @log_format_option
 @debug_option
@@ -88,8 +98,12 @@ def supervisor(
     Its processes outlive it: when it is started again, it adopts them. (Under systemd that needs KillMode=process.) It
     listens at no port; its processes find each other by sockets in its folder, and only this user can reach them.
 
+    In a cluster of several machines each says its own address. There its processes listen for those of the others, with
+    the certificate and the token that `aiostorm certs init --node` has made:
+
     \b
       aiostorm supervisor --slots 8 --label gpu
+      aiostorm supervisor --store zk://zoo1,zoo2,zoo3/aiostorm --host 10.0.0.2 --credentials 10.0.0.2
     """
     with errors(debug=debug):
         from .. import __version__
@@ -112,6 +126,7 @@ def supervisor(
         given = SupervisorOptions(
             name,
             slots,
+            take_node_options(options),
             frozenset(labels),
             __version__,
             more,

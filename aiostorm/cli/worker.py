@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -32,6 +33,7 @@ from ..cluster import (
     ProcessBackend,
     TargetError,
     WorkerOptions,
+    read_address,
     work,
 )
 from ..runtime import LIVENESS, loop_factory
@@ -90,7 +92,7 @@ def run_worker(options: WorkerOptions, security: Security, interrupts: Interrupt
 
 async def _run(options: WorkerOptions, security: Security, interrupts: Interrupts, *, child: bool) -> int:
     leave = interrupts.listen()
-    here = NetworkHeartbeatSender(options.name, options.pid, options.parent, security)
+    here = NetworkHeartbeatSender(options.name, options.pid, lambda: options.parent_address, security)
     heartbeat = Heartbeat(PipeHeartbeatSender() if child else here)
     heartbeat.start()
     try:
@@ -115,9 +117,15 @@ def options_of(
     child: bool,
     any_code: bool = False,
     outlive_s: float | None = None,
+    parent_file: Path | None = None,
 ) -> WorkerOptions:
-    """The options of a worker in this process. `child`: it dies with its parent."""
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, tuple(targets), any_code, outlive_s)
+    """The options of a worker in this process. `child`: it dies with its parent.
+
+    `parent_file`: has the address of the parent, whenever that is looked for.
+    """
+    find = None if parent_file is None else partial(read_address, parent_file)
+    allowed = tuple(targets)
+    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, allowed, any_code, outlive_s, find)
 
 
 def add_module_paths(paths: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -35,7 +36,7 @@ OTHERS: Final = 1
     epilog="Exit codes: 0 stopped by the parent, 69 no parent, 78 exposed without TLS and token, 143 SIGTERM.",
 )
 @click.option("--name", required=True, help="Name of the worker, as printed by `aiostorm run`.")
-@click.option("--connect", required=True, metavar="HOST:PORT", help="Address at which `aiostorm run` listens.")
+@click.option("--connect", default="", metavar="HOST:PORT", help="Address at which `aiostorm run` listens.")
 @click.option(
     "--listen",
     default="127.0.0.1:0",
@@ -69,6 +70,8 @@ OTHERS: Final = 1
     "--outlive-parent", "outlive_s", type=click.FloatRange(0, 86_400, min_open=True), metavar="SECONDS", hidden=True
 )
 @click.option("--data-limit", "data_bytes", type=click.IntRange(1), metavar="BYTES", hidden=True)
+@click.option("--parent-file", type=click.Path(path_type=Path), hidden=True)
+@click.option("--topology", default="", hidden=True)
 @click.option("--credentials-from-stdin", "from_stdin", is_flag=True, hidden=True)
 @debug_option
 def worker(
@@ -83,6 +86,8 @@ def worker(
     log_format: LogFormat,
     outlive_s: float | None,
     data_bytes: int | None,
+    parent_file: Path | None,
+    topology: str,
     from_stdin: bool,
     debug: bool,
     **security: Any,
@@ -90,6 +95,8 @@ def worker(
     """Run a worker."""
     from ..runtime.processes import die_with_parent
 
+    if not connect and parent_file is None:
+        raise click.UsageError("Missing option '--connect': the address at which `aiostorm run` listens.")
     child = die_with_parent() or click.get_current_context().obj is SPARE
     with errors(debug=debug):
         from .signals import Interrupts
@@ -103,6 +110,18 @@ def worker(
             limit_data(data_bytes)
         configure_logging(log_level, log_format, child=child)
         add_module_paths(paths)
-        options = options_of(name, connect, listen, targets, child=child, any_code=any_code, outlive_s=outlive_s)
-        code = run_worker(options, security_of(from_stdin=from_stdin, **security), Interrupts(), loop, child=child)
+        options = options_of(
+            name,
+            connect,
+            listen,
+            targets,
+            child=child,
+            any_code=any_code,
+            outlive_s=outlive_s,
+            parent_file=parent_file,
+        )
+        proved = security_of(from_stdin=from_stdin, **security)
+        if topology:
+            proved = proved.derived(topology)
+        code = run_worker(options, proved, Interrupts(), loop, child=child)
     sys.exit(code)

@@ -38,6 +38,7 @@ class CheckedTarget:
     """A target that makes a topology. `name`: its own, or the module's. `tasks`: how many, with ackers.
 
     `components`: name → kind and tasks. `workers`: as its code says, if it does. `file`: of the target's module.
+    `guarantee`, `state`: with the settings of its code; `state`: empty if they do not say where.
     """
 
     name: str
@@ -46,6 +47,8 @@ class CheckedTarget:
     spouts: tuple[str, ...] = ()
     workers: int | None = None
     file: str = ""
+    guarantee: str = ""
+    state: str = ""
 
 
 async def check_target(
@@ -125,6 +128,8 @@ def _read(output: _Output, target: str, code: int) -> CheckedTarget:
                 tuple(found["spouts"]),
                 found["workers"],
                 str(found["file"]),
+                str(found["guarantee"]),
+                str(found["state"]),
             )
     except (ValueError, KeyError, TypeError) as error:
         how = f"signal {-code}" if code < 0 else f"code {code}"

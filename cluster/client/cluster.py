@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from ...runtime import LoopClock, make_folders
+from ...runtime import LoopClock, boot_id, make_folders
 from ..code import Blobs, archive_of
 from ..coordination import NoNodeError, UnavailableError, any_changed, is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
@@ -48,6 +48,7 @@ from ..nimbus import (
 from ..targets import parse_target
 from .checking import CHECK_S, CheckedTarget, check_target
 from .errors import ClusterError, NotRunningError
+from .places import Here, check_code_place, check_state_place
 from .reading import no_cluster, read_all, read_errors, read_one
 from .settings import recorded
 from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of
@@ -162,6 +163,7 @@ class Cluster:
             _check_size(checked)
             check_name(name := name or checked.name)
             _warn_if_not_installed(checked, archive)
+        check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
         record = TopologyRecord(
             target,
             tuple(arguments),
@@ -290,20 +292,14 @@ class Cluster:
         node = await self._client.get(CLUSTER)
         place = "" if node is None else unpack(ClusterRecord, CLUSTER, node.value).blobs
         if not place:
+            here = Here(platform.node(), boot_id(), str(self.home.path))
+            check_code_place(here, (await read_all(self._client)).supervisors)
             await asyncio.to_thread(make_folders, str(self.home.path), mode=0o700)  # private, as daemons want it
         async with Blobs(place or str(self.home.blobs)) as blobs:
             record = replace(record, blob=await blobs.put(archive))
             await submit(self._client, name, record)
             if not await blobs.has(record.blob):  # it was removed just before it was named
                 await blobs.put(archive)
-        others = sorted({node.host for node in await self.nodes()} - {platform.node()}) if not place else []
-        if others:
-            log.warning(
-                "the code is stored in a folder of this machine (%s), which %s may not see: start nimbus with --blobs "
-                "and a URL that all nodes reach",
-                self.home.blobs,
-                ", ".join(others[:3]),
-            )
         return None
 
     async def _find(self, name: str) -> TopologyInfo | None:

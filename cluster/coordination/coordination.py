@@ -33,9 +33,13 @@ class Watch(Protocol):
 
 
 class Coordination(Protocol):
-    """One client of a coordination store. `where`: the store, for errors and logs."""
+    """One client of a coordination store. `where`: the store, for errors and logs.
+
+    `silent_s`: how long a client had been silent when its session has ended by itself; 0: perhaps not at all.
+    """
 
     where: str
+    silent_s: float
 
     @property
     def status(self) -> Status:

@@ -74,8 +74,11 @@ class Backend(Protocol):
 class PolledCoordination:
     """A Coordination: `open_polled` makes it."""
 
-    def __init__(self, backend: Backend, clock: Clock, where: str, session_s: float, session: int) -> None:
+    def __init__(
+        self, backend: Backend, clock: Clock, where: str, session_s: float, session: int, *, silent_s: float = 0.0
+    ) -> None:
         self.where = where
+        self.silent_s = silent_s
         self._backend = backend
         self._clock = clock
         self._session_s = session_s
@@ -162,9 +165,12 @@ class PolledCoordination:
 
 @asynccontextmanager
 async def open_polled(
-    backend: Backend, clock: Clock, where: str, *, session_s: float = SESSION_S
+    backend: Backend, clock: Clock, where: str, *, session_s: float = SESSION_S, ends_at_once: bool = True
 ) -> AsyncIterator[PolledCoordination]:
-    """A client with a session of its own, which ends with the block. UnavailableError."""
+    """A client with a session of its own, which ends with the block. UnavailableError.
+
+    `ends_at_once`: does a session end with its process, and not only when its time is over?
+    """
     if not 4 * POLL_S <= session_s <= 3600:
         await backend.close()
         raise ValueError(f"a session lasts {4 * POLL_S:g} to 3600 s, not {session_s:g}")
@@ -173,7 +179,8 @@ async def open_polled(
     except BaseException:
         await backend.close()
         raise
-    client = PolledCoordination(backend, clock, where, session_s, session)
+    silent_s = 0.0 if ends_at_once else session_s
+    client = PolledCoordination(backend, clock, where, session_s, session, silent_s=silent_s)
     async with asyncio.TaskGroup() as group:
         polling = group.create_task(client.poll(), name=f"news of {where}")
         try:

@@ -97,6 +97,7 @@ class ZooKeeperCoordination:
 
     def __init__(self, hosts: str, root: str, session_s: float) -> None:
         self.where = f"zk://{hosts}{root}"
+        self.silent_s = session_s  # ZooKeeper does not know whether a process has ended
         self._root = root
         self._loop = asyncio.get_running_loop()
         self._watches = Watches()

@@ -6,7 +6,8 @@
        ╰── another one leads, or the session is lost
 
 1. Several may run, on several machines. All that one writes carries its term: what a former leader writes is refused.
-2. It keeps nothing that the store does not have, but since when supervisors are missing. A new leader counts anew.
+2. It keeps nothing that the store does not have, but since when supervisors are missing: since they were silent, if
+   this leader has seen them before. A new leader counts anew.
 3. While the store cannot be reached nothing is decided; and what was missing before is counted anew after that:
    supervisors did not reach it either, and come back one after the other.
 4. A record that cannot be read is named in the log, and that topology is left as it is.
@@ -80,6 +81,7 @@ class Nimbus:
         self._clock = clock
         self._who = who
         self._missing_since_s: dict[str, float] = {}
+        self._there: frozenset[str] = frozenset()  # the supervisors of the last round
         self._unreadable: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -96,7 +98,7 @@ class Nimbus:
                 await self._lead(term)
             finally:
                 self.waiting = {}
-                self._missing_since_s.clear()
+                self._count_anew()
             log.warning("leads no more: term %d is over", term.number)
 
     async def _lead(self, term: Term) -> None:
@@ -115,7 +117,7 @@ class Nimbus:
                 except (DeposedError, SessionLostError):
                     return
                 except UnavailableError:
-                    self._missing_since_s.clear()
+                    self._count_anew()
                     due_s = RETRY_S
                 except RefusedError as error:  # another one has written in between: read again
                     log.debug("a commit was refused: %s", error)
@@ -168,9 +170,16 @@ class Nimbus:
         now_s = self._clock.monotonic()
         lost = {on for each in assignments.values() for on in (each.parent, *each.workers)} - supervisors.keys()
         lost -= names[SUPERVISORS]  # perhaps of a later version: it is there
-        self._missing_since_s = {on: self._missing_since_s.get(on, now_s) for on in sorted(lost)}
+        silent_s = self._coordination.silent_s
+        begun_s = {on: now_s - (silent_s if on in self._there else 0.0) for on in lost}
+        self._missing_since_s = {on: self._missing_since_s.get(on, begun_s[on]) for on in sorted(lost)}
+        self._there = frozenset(supervisors)
         missing_s = {on: now_s - since_s for on, since_s in self._missing_since_s.items()}
         return _Found(Seen(topologies, assignments, supervisors, missing_s, frozenset(parents), unread), versions)
+
+    def _count_anew(self) -> None:
+        self._missing_since_s.clear()
+        self._there = frozenset()
 
     async def _records(
         self, folder: str, kind: type[_Record], versions: dict[str, int], bad: dict[str, str]

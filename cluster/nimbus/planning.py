@@ -32,7 +32,7 @@ from typing import Final
 from .capacity import SLOT_ONLY, Capacity, Demand
 from .records import AssignmentRecord, SupervisorRecord, TopologyRecord
 
-REASSIGN_S: Final = 10.0
+REASSIGN_S: Final = 8.5
 """How long a supervisor may be missing before its processes move. Longer than any lease of its own."""
 
 

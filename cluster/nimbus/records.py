@@ -79,9 +79,10 @@ class TopologyRecord:
 class SupervisorRecord:
     """A node of the cluster while its supervisor lives. `slots`: how many workers it may run; parents need none.
 
-    `boot`: the machine since its start, so that process ids of before are not taken for those of now. `process`: which
-    process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have together; 0: it is not
-    declared.
+    `address`: of the node, at which its processes listen for those of other nodes; empty: they listen at sockets in
+    `home`. `boot`: the machine since its start, so that process ids of before are not taken for those of now.
+    `process`: which process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have
+    together; 0: it is not declared. `credentials`: which ones its processes have, as a fingerprint.
     """
 
     host: str
@@ -93,6 +94,8 @@ class SupervisorRecord:
     process: str = ""
     memory_bytes: int = 0
     cores: float = 0.0
+    home: str = ""
+    credentials: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class ParentRecord:
 
     `abandoned`: processes of workers that it has given up, as `worker-1@4711`: their supervisors kill them.
     `started_s`: Unix time of the process. `process`: which process of its machine it is (see ProcessIdentity).
+    `address`: at which it listens for its workers; empty: not yet.
     """
 
     supervisor: str
@@ -124,6 +128,7 @@ class ParentRecord:
     abandoned: tuple[str, ...] = ()
     started_s: float = 0.0
     process: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

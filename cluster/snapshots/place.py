@@ -118,8 +118,9 @@ def check_reach(state_dir: str | None, topology: str) -> None:
     """For workers on other machines: ConfigError if the place is a plain folder, which each machine has for itself."""
     where = state_place(state_dir, topology)
     if "://" not in where:
+        what = f"is the folder {where}" if state_dir is not None else "is not set, so that snapshots go to a folder"
         raise ConfigError(
-            f"topology.state.dir is the folder {where}, and topology {topology!r} has workers on other machines: they "
+            f"topology.state.dir {what}, and topology {topology!r} has workers on other machines: they "
             "cannot see it. Use a URL that all machines reach: s3://…, gs://…, hdfs://…; for a folder that is mounted "
             f"at the same path on all of them, file://{where}"
         )

@@ -300,7 +300,7 @@ class SubmittedTopology:
         while True:
             self._find(cluster)
             try:
-                await self._kept(self._update(registration))
+                await self._kept(self._update(cluster, registration))
             except (NoNodeError, BadVersionError):
                 log.error(
                     "%s: the record of this parent was deleted: it leaves the topology to another one", self._name
@@ -310,13 +310,14 @@ class SubmittedTopology:
                 log.debug("the store cannot be reached: the record is written later")
             await self._clock.sleep(REPORT_S)
 
-    async def _update(self, registration: Registration) -> None:
+    async def _update(self, cluster: LocalCluster, registration: Registration) -> None:
         running = self._running
         state = "STARTING" if running is None else running.state.value
         record = replace(
             registration.record,
             state="FAILED" if self._failure else state,
             degraded=self._failure or ("" if running is None else running.degraded),
+            address=cluster.address,
             abandoned=self._abandoned,
         )
         if record.state != registration.record.state:

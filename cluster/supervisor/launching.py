@@ -1,11 +1,14 @@
 """Launching: what a process of a topology is started with: its code, its arguments, its log.
 
     worker --name worker-1 --connect unix:HOME/run/…/parent --listen unix:HOME/run/…/worker-1 --target T --path CODE …
-    parent --home HOME --store URL --supervisor ID NAME
+    worker --name worker-1 --parent-file HOME/run/…/parent.address --listen HOST:0 --credentials DIR …
+    parent --home HOME --store URL --supervisor ID [--host HOST --credentials DIR] NAME
 
-1. No argument is a secret: credentials are in a file.
+1. No argument is a secret: credentials are in files.
 2. A worker outlives its parent by a lease: the parent is started again, and goes on with it.
-3. A worker with declared memory is killed by its supervisor when it has more. What grows faster than that looks is
+3. With a `host`, the processes of a topology may be on several nodes: they listen at it, at any port, and workers find
+   their parent by a file (see cluster.parent_address).
+4. A worker with declared memory is killed by its supervisor when it has more. What grows faster than that looks is
    stopped by the system at STOP_FACTOR times as much: an allocation fails (RLIMIT_DATA, which counts what a process has
    to itself. RLIMIT_AS would also count files that are mapped, which need no memory of their own).
 """
@@ -13,13 +16,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...runtime import make_folders
 from ..nimbus import PARENT_PROCESS
+from ..parent_address import write_address
 from .logs import add_line, limit_log, prepare_log
 from .old_logs import LogRetention, remove_old_logs
 
@@ -54,6 +58,22 @@ class Launch:
     arguments: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How processes of this node are reached. `host`: at which address; empty: by sockets in the home folder.
+
+    `security`: arguments that name the files with which they prove who they are; empty: those of the home folder.
+    """
+
+    host: str = ""
+    security: tuple[str, ...] = ()
+
+    @property
+    def listen(self) -> str:
+        """What a process listens at: any port of the host."""
+        return f"[{self.host}]:0" if ":" in self.host else f"{self.host}:0"
+
+
 class Launcher:
     """Prepares processes on this machine. `more`: further arguments of each process, as `--log-level`."""
 
@@ -65,12 +85,14 @@ class Launcher:
         code: Code,
         more: Sequence[str] = (),
         retention: LogRetention | None = None,
+        listening: Listening | None = None,
     ) -> None:
         self._home = home
-        self._store = store
-        self._supervisor = supervisor
+        self._place = ("--home", str(home.path), "--store", store, "--supervisor", supervisor)
         self._code = code
         self._more = tuple(more)
+        self._listening = listening or Listening()
+        self._noted: dict[str, str] = {}  # topology → the address that its workers here can read
         self._retention = retention or LogRetention()
         self._launched: set[str] = set()
         self._logs = asyncio.Lock()
@@ -85,6 +107,21 @@ class Launcher:
         if key.process == PARENT_PROCESS:
             return Launch(log_path, self._parent(key.topology))
         return Launch(log_path, self._worker(key, record, code))
+
+    async def note_parents(self, addresses: Mapping[str, str]) -> None:
+        """Tell workers here where their parents listen: topology → address; empty: not known now. OSError.
+
+        Workers keep the last address until there is another one: a parent may be cut off from the store only.
+        """
+        if not self._listening.host:
+            return
+        for topology in self._noted.keys() - addresses.keys():
+            await asyncio.to_thread(write_address, self._home.parent_address(topology), "")
+            del self._noted[topology]
+        for topology, address in addresses.items():
+            if address and self._noted.get(topology) != address:
+                await asyncio.to_thread(self._note, topology, address)
+                self._noted[topology] = address
 
     async def limit_logs(self, running: Collection[Key]) -> None:
         """Keep the logs of processes within their quota."""
@@ -106,29 +143,34 @@ class Launcher:
             self._launched.clear()
             await asyncio.to_thread(remove_old_logs, self._home.path / "logs", used, self._retention, now_s)
 
+    def _note(self, topology: str, address: str) -> None:
+        make_folders(str(self._home.sockets(topology)), mode=0o700)
+        write_address(self._home.parent_address(topology), address)
+
     def _prepare(self, topology: str, log_path: Path) -> None:
         make_folders(str(self._home.sockets(topology)), mode=0o700)
         prepare_log(log_path)
 
     def _parent(self, topology: str) -> tuple[str, ...]:
-        place = ("--home", str(self._home.path), "--store", self._store, "--supervisor", self._supervisor)
-        return (PARENT_PROCESS, *place, *self._more, "--", topology)
+        host = (f"--host={self._listening.host}",) if self._listening.host else ()
+        return (PARENT_PROCESS, *self._place, *host, *self._listening.security, *self._more, "--", topology)
 
     def _worker(self, key: Key, record: TopologyRecord, code: str) -> tuple[str, ...]:
-        home = self._home
-        addresses = (
+        home, listening = self._home, self._listening
+        addresses: tuple[str, ...] = (
             f"--connect={home.socket(key.topology, PARENT_PROCESS)}",
             f"--listen={home.socket(key.topology, key.process)}",
         )
+        if listening.host:
+            addresses = (f"--parent-file={home.parent_address(key.topology)}", f"--listen={listening.listen}")
         paths = (f"--path={code}",) if code else ()
         lease = ("--outlive-parent", str(PARENT_LEASE_S))
-        credentials = ("--token-file", str(home.credentials))
-        # A target may begin with anything.
-        target_option = (f"--target={record.target}",)
+        security = listening.security or ("--token-file", str(home.credentials))
+        # A target and a name may begin with anything.
+        which = ("--name", key.process, f"--topology={key.topology}", f"--target={record.target}")
         memory = record.worker_memory_bytes
         limit = ("--data-limit", str(STOP_FACTOR * memory)) if memory > 0 else ()
-        more = (*credentials, *lease, *limit, *self._more)
-        return ("worker", "--name", key.process, *addresses, *target_option, *paths, *more)
+        return ("worker", *which, *addresses, *paths, *security, *lease, *limit, *self._more)
 
 
 def _limit(paths: Sequence[Path]) -> None:

@@ -36,10 +36,14 @@ _Record = TypeVar("_Record")
 
 
 class Reading(NamedTuple):
-    """What is wanted, and the records of the topologies."""
+    """What is wanted, and the records of the topologies.
+
+    `addresses`: of their parents, for each topology with processes here; empty: it has none, or it is not known.
+    """
 
     wanted: Wanted
     topologies: Mapping[str, TopologyRecord]
+    addresses: Mapping[str, str]
 
 
 class Reader:
@@ -58,6 +62,7 @@ class Reader:
         assigned: dict[str, Assigned] = {}
         topologies: dict[str, TopologyRecord] = {}
         parents: dict[str, Parent] = {}
+        addresses: dict[str, str] = {}
         killed: set[str] = set()
         unread: set[str] = set()
         for child in await coordination.children(ASSIGNMENTS):
@@ -74,8 +79,10 @@ class Reader:
             except (RecordError, ValueError) as error:
                 bad[name] = str(error)
                 unread.add(name)
+                addresses[name] = ""
                 continue
             assigned[name] = found
+            addresses[name] = "" if parent is None else parent.address
             if topology is not None:
                 assigned[name] = replace(found, submitted_s=topology.submitted_s)
                 topologies[name] = topology
@@ -85,7 +92,7 @@ class Reader:
                 own = parent.supervisor == self._name
                 parents[name] = Parent(parent.generation, frozenset(parent.abandoned), parent.pid if own else 0)
         self._report(bad)
-        return Reading(Wanted(assigned, frozenset(killed), parents, frozenset(unread)), topologies)
+        return Reading(Wanted(assigned, frozenset(killed), parents, frozenset(unread)), topologies, addresses)
 
     def _here(self, assignment: AssignmentRecord) -> frozenset[str]:
         names = worker_names(len(assignment.workers))

@@ -9,10 +9,11 @@
    them before it starts anything.
 3. While the store cannot be reached, nothing that is wanted changes; what ends is started again.
 4. There is one supervisor of a name: a second one is refused, on this machine at once, from another one when the first
-   is still there after REGISTER_S.
+   is still there after REGISTER_S. One whose processes could not connect to those of the others is refused, too.
 5. An error that is not expected ends it: it is to be started again by what started it.
 
-From: Storm's Supervisor. It has no ports: workers of a machine find each other by sockets in its home folder.
+From: Storm's Supervisor. It has no ports: workers of a machine find each other by sockets in its home folder, and
+listen at ports that the system chooses where there are several machines.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ...runtime import AiostormError
 from ..coordination import (
     Create,
+    Delete,
     NodeExistsError,
     NoNodeError,
     Put,
+    RefusedError,
     SessionLostError,
     UnavailableError,
     any_changed,
@@ -44,11 +47,13 @@ from ..nimbus import (
     SupervisorRecord,
     TopologyRecord,
     make_folders,
+    name_in,
     pack,
     path_of,
     unpack,
 )
 from .logs import LOOK_S
+from .neighbours import conflict
 from .reading import Reader, names_of, used_code
 from .running import Running
 from .slot_files import DuplicateSupervisorError
@@ -83,6 +88,10 @@ class Launching(Protocol):
         """Prepare one. AiostormError, OSError."""
         ...
 
+    async def note_parents(self, addresses: Mapping[str, str]) -> None:
+        """Tell workers here where their parents listen: topology → address; empty: not known. OSError."""
+        ...
+
     async def limit_logs(self, running: Collection[Key]) -> None:
         """Keep logs within their quota."""
         ...
@@ -114,6 +123,10 @@ class UnknownTopologyError(AiostormError):
     """What a process is to run is not known here."""
 
 
+class UnfitSupervisorError(AiostormError):
+    """The processes of this supervisor and of another one could not connect to each other: what to change."""
+
+
 class _RefusedError(Exception):
     """Ends all that a supervisor does."""
 
@@ -133,21 +146,24 @@ class Supervisor:
         self._coordination: Coordination | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop`. DuplicateSupervisorError; CoordinationError if the store cannot be used; OSError."""
+        """Run until `stop`. DuplicateSupervisorError, UnfitSupervisorError; OSError.
+
+        CoordinationError if the store cannot be used.
+        """
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._work())
             stopping = group.create_task(stop.wait())
             await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
             work.cancel()
             stopping.cancel()
-        if not work.cancelled():
-            raise DuplicateSupervisorError(work.result())
+        if not work.cancelled() and (refused := work.result()) is not None:
+            raise refused
         left = 0 if self._running is None else len(self._running.keys)
         log.info("ends; %d processes live on, and are adopted by the next supervisor %s", left, self._name)
 
-    async def _work(self) -> str:
+    async def _work(self) -> AiostormError | None:
         """Returns why this supervisor may not run."""
-        refused = ""
+        refused: AiostormError | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 seams = self._seams
@@ -165,7 +181,7 @@ class Supervisor:
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
-    async def _keep_session(self, running: Running) -> str:
+    async def _keep_session(self, running: Running) -> AiostormError:
         """Returns only if this supervisor may not run: why."""
         said = False
         while True:
@@ -180,27 +196,28 @@ class Supervisor:
                 said = True
                 await self._clock.sleep(REOPEN_S)
                 continue
-            if refused:
+            if refused is not None:
                 return refused
             log.warning("its session was lost: registers anew; its processes go on")
 
-    async def _session(self, coordination: Coordination, running: Running) -> str:
-        """One session, until it is lost. Returns why this supervisor may not run; empty: the session was lost."""
+    async def _session(self, coordination: Coordination, running: Running) -> AiostormError | None:
+        """One session, until it is lost. Returns why this supervisor may not run; None: the session was lost."""
         # Errors stay here: outside the block of the client they would come as a group.
         try:
-            if refused := await self._register(coordination):
+            refused = await self._register(coordination) or await self._check_neighbours(coordination)
+            if refused is not None:
                 return refused
             log.info("supervises as %s, with %d slots; store %s", self._name, self._record.slots, coordination.where)
             self._coordination = coordination
             await self._follow(coordination, running)
         except SessionLostError:
-            return ""
+            return None
         finally:
             self._coordination = None
-        return ""
+        return None
 
-    async def _register(self, coordination: Coordination) -> str:
-        """Make the node. Returns who has it, and still after REGISTER_S; empty: it is made."""
+    async def _register(self, coordination: Coordination) -> AiostormError | None:
+        """Make the node. Returns who has it, and still after REGISTER_S; None: it is made."""
         self._sessions += 1
         path = path_of(SUPERVISORS, self._name)
         record = pack(replace(self._record, process=f"{self._record.process}.{self._sessions}"))
@@ -216,19 +233,51 @@ class Supervisor:
             except NodeExistsError:
                 pass
             else:
-                return ""
+                return None
             try:
                 node = await coordination.get(path)
             except UnavailableError:
                 continue
             if node is not None and node.value == record:  # made before the store could not be reached
-                return ""
+                return None
             if node is not None and self._clock.monotonic() >= until_s:
-                return f"another supervisor {self._name} runs{_where(path, node.value)}: give this one another name"
+                where = _where(path, node.value)
+                return DuplicateSupervisorError(
+                    f"another supervisor {self._name} runs{where}: give this one another name"
+                )
             if not said:
                 log.info("another supervisor %s is still registered: waits for its end", self._name)
             said = True
             await self._clock.sleep(RETRY_S)
+
+    async def _check_neighbours(self, coordination: Coordination) -> AiostormError | None:
+        """Returns why this supervisor, which is registered, cannot work with the others; None: it can."""
+        while True:
+            why = ""
+            try:
+                others = await self._others(coordination)
+                why = conflict(self._record, others)
+                if why:
+                    await coordination.commit([Delete(path_of(SUPERVISORS, self._name)), Put(SUPERVISORS, b"")])
+            except UnavailableError:
+                await self._clock.sleep(RETRY_S)
+                continue
+            except RefusedError:  # the node has ended already
+                pass
+            return UnfitSupervisorError(why) if why else None
+
+    async def _others(self, coordination: Coordination) -> dict[str, SupervisorRecord]:
+        found: dict[str, SupervisorRecord] = {}
+        for child in await coordination.children(SUPERVISORS):
+            path = f"{SUPERVISORS}/{child}"
+            node = await coordination.get(path)
+            if node is None or path == path_of(SUPERVISORS, self._name):
+                continue
+            try:
+                found[name_in(child)] = unpack(SupervisorRecord, path, node.value)
+            except RecordError as error:
+                log.warning("%s", error)
+        return found
 
     async def _follow(self, coordination: Coordination, running: Running) -> None:
         """Do what the store says, until the session is lost."""
@@ -241,8 +290,12 @@ class Supervisor:
                         reading = await self._reader.read(coordination, {key.topology for key in running.keys})
                         self._topologies = reading.topologies
                         running.see(reading.wanted)
+                        await self._seams.launching.note_parents(reading.addresses)
                 except UnavailableError:
                     within_s = RETRY_S
+                except OSError as error:
+                    log.warning("where parents listen cannot be noted for workers: %s", error)
+                    within_s = REOPEN_S
                 await any_changed(watches, within_s)
         finally:
             for watch in watches:

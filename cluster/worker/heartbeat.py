@@ -75,9 +75,9 @@ def write_profile(profile: Profile) -> None:
 
 
 class NetworkHeartbeatSender:
-    """To the parent at that address. `process`: the process id that was sent in WorkerJoined."""
+    """To the parent. `parent`: its address now. `process`: the process id that was sent in WorkerJoined."""
 
-    def __init__(self, name: str, process: int, parent: str, security: Security) -> None:
+    def __init__(self, name: str, process: int, parent: Callable[[], str], security: Security) -> None:
         self._name = name
         self._process = process
         self._parent = parent
@@ -89,7 +89,7 @@ class NetworkHeartbeatSender:
         try:
             if self._connection is None:
                 self._connection = dial_blocking(
-                    self._parent,
+                    self._parent(),
                     self._security,
                     Identity(self._name, WORKER),
                     roles=(PARENT,),

@@ -19,7 +19,9 @@
 8. A restarted parent does not know the worker, and one that has given the worker up has another one: it ends. One that
    outlives its parent joins the restarted one, with all that this has to know (joining.py), and ends only if it was
    given up. It dials more often, so that the next parent need not wait for it.
-9. If another process has its name, and the others are linked to that one, it ends.
+9. Where its parent may be started on another machine, it looks again and again where that is (`find_parent`), and
+   connects there when it has no connection.
+10. If another process has its name, and the others are linked to that one, it ends.
 
 Exit codes: 0 ended by its parent; 69 no parent (EX_UNAVAILABLE); 143 SIGTERM; 1 any other reason, with a traceback.
 
@@ -31,11 +33,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from ...actors import ActorSystem
-from ...runtime import AiostormError, Clock, LivenessSettings, Rng
+from ...runtime import LIVENESS, AiostormError, Clock, LivenessSettings, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, LinkTimings, Network, Node, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
 from ..records import register
@@ -66,7 +69,8 @@ class WorkerOptions:
 
     `is_child`: the system ends it with its parent. `targets`: what it may import.
     `any_code`: may its code differ from the parent's? `outlive_s`: how many seconds it goes on without a parent, and
-    joins the next one at the same address; None: it ends with its parent.
+    joins the next one; None: it ends with its parent. `find_parent`: returns the address at which the parent listens
+    now, if that may change; empty: it is not known.
     """
 
     name: str
@@ -78,6 +82,12 @@ class WorkerOptions:
     targets: tuple[str, ...] = ()
     any_code: bool = False
     outlive_s: float | None = None
+    find_parent: Callable[[], str] | None = None
+
+    @property
+    def parent_address(self) -> str:
+        """Where the parent listens now; empty: it is not known."""
+        return self.parent if self.find_parent is None else self.find_parent()
 
     @property
     def link_timings(self) -> LinkTimings | None:
@@ -132,7 +142,12 @@ class _Worker:
     async def run(self, node: Node, importer: Importer, open_store: StoreOpener) -> int:
         """Join the parent and run to the end."""
         options = self._options
-        link = node.link(PARENT, options.parent, role=PARENT)
+        address = await self._wait_address()
+        if not address:
+            return TERMINATED if self._leave.is_set() else NO_PARENT
+        link = node.link(PARENT, address, role=PARENT)
+        if options.find_parent is not None:
+            self._system.guard(self._follow_parent(node, address), name="looks for its parent")
         parent = node.ref(PARENT, options.name)
 
         def send_to_parent(message: object) -> None:
@@ -161,7 +176,7 @@ class _Worker:
             if self._broken is not None and isinstance(self._broken[1], ExposedError):
                 raise self._broken[1] from error
             why = error if link.established else link.last_error or error
-            log.error("no parent at %s: %s", options.parent, why)
+            log.error("no parent at %s: %s", options.parent_address, why)
             node.lose(PARENT, "it does not answer")
             return NO_PARENT
         code = await self._serve(service, link, joining, send_to_parent)
@@ -170,6 +185,31 @@ class _Worker:
             if peer != PARENT or code == NO_PARENT:  # do not wait until they have acked the rest
                 node.lose(peer, f"{options.name} ends")
         return code
+
+    async def _wait_address(self) -> str:
+        """Where the parent listens; empty: it is not known in time, or this process is to end."""
+        limit_s = max(LIVENESS.worker_join_timeout_s, self._options.outlive_s or 0.0)
+        monotonic = self._system.clock.monotonic
+        until_s = monotonic() + limit_s
+        while not (address := self._options.parent_address):
+            if monotonic() >= until_s:
+                log.error("no parent was started within %g s", limit_s)
+                return ""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S):
+                    await self._leave.wait()
+                return ""
+        return address
+
+    async def _follow_parent(self, node: Node, address: str) -> None:
+        """Connect to the parent where it is."""
+        while True:
+            await self._system.clock.sleep(TICK_S)
+            found = self._options.parent_address
+            if found and found != address:
+                log.info("its parent is at %s now", found)
+                address = found
+                node.redial(PARENT, address)
 
     def _lost(self, peer: str, error: Exception) -> None:
         """A link has failed. Without it, tasks of this worker would wait for ever."""
@@ -230,7 +270,7 @@ class _Worker:
         """A link has failed: the exit code. ExposedError."""
         if isinstance(error, ExposedError):
             raise error
-        if isinstance(error, LinkSupersededError):  # 9
+        if isinstance(error, LinkSupersededError):  # 10
             log.error("another process has taken the name %s: this one ends", self._options.name)
             return NO_PARENT
         log.error("ends, to be restarted: its link to %s is closed (%s)", peer, error)

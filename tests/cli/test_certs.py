@@ -113,3 +113,27 @@ def test_a_worker_that_would_be_reached_unprotected_does_not_start(aiostorm: Com
     outcome = aiostorm("worker", "--name", "w", "--target", "jobs", "--connect", "127.0.0.1:1", "--listen", address)
     assert outcome.code == 78, "at once, without a prompt"
     assert "TLS and a token" in outcome.err
+
+
+def test_one_command_makes_all_that_two_nodes_with_supervisors_need(aiostorm: Command, tmp_path: Path) -> None:
+    place = tmp_path / "certs"
+    outcome = aiostorm("certs", "init", place, "--cluster", "prod", "--node", "10.0.0.1", "--node", "fe80::2")
+    assert outcome.code == 0, outcome.err
+    assert f"scp -rp {place}/nodes/10.0.0.1 10.0.0.1:" in outcome.out
+    assert "aiostorm supervisor --host 10.0.0.1 --credentials 10.0.0.1" in outcome.out
+    assert f"scp -rp {place}/nodes/fe80--2 [fe80::2]:" in outcome.out
+    assert "certs node" not in outcome.out
+    ours, theirs = (Security.from_directory(place / "nodes" / name) for name in ("10.0.0.1", "fe80--2"))
+
+    async def connects() -> None:
+        """As the parent on one node, and a worker on the other."""
+        came: list[Connection] = []
+        async with (
+            open_network("parent", ours, role="parent", roles=("worker",)) as parent,
+            open_network("worker-1", theirs, role="worker", roles=("parent",)) as worker,
+        ):
+            listener = await parent.listen("127.0.0.1:0", came.append)
+            await worker.connect(listener.address)
+
+    with asyncio.Runner() as runner:
+        runner.run(connects())

@@ -102,6 +102,10 @@ async def test_where_code_is_can_be_asked_again(tmp_path: Path) -> None:
         (["supervisor", "--slots", "0"], "--slots"),
         (["supervisor", "--label", ""], "a label has"),
         (["nimbus", "--home", "/dev/null/x"], "cannot be used"),
+        (["supervisor", "--host", "::"], "give the one address at which other nodes reach this one"),
+        (["supervisor", "--host", "a b"], "is not an address"),
+        (["supervisor", "--host", "192.0.2.1", "--insecure"], "processes of this node would not be reached there"),
+        (["supervisor", "--host", "127.0.0.1", "--token-file", "/dev/zero", "--credentials", "/"], "use one of them"),
     ],
 )
 def test_what_is_refused(arguments: list[str], says: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,3 +114,24 @@ def test_what_is_refused(arguments: list[str], says: str, caplog: pytest.LogCapt
         result = CliRunner().invoke(cli, [*arguments, *home])
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_an_address_that_others_reach_needs_tls_and_a_token() -> None:
+    with tempfile.TemporaryDirectory(prefix="h") as folder:
+        result = CliRunner().invoke(cli, ["supervisor", "--host", "192.0.2.1", "--home", f"{folder}/home"])
+    assert result.exit_code == 78
+    assert "it needs TLS" in result.output
+    assert "--credentials DIR" in result.output
+
+
+def test_a_certificate_without_the_roles_of_a_node_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    certs, runner = tmp_path / "certs", CliRunner()
+    runner.invoke(cli, ["certs", "init", str(certs), "--cluster", "prod"])
+    runner.invoke(cli, ["certs", "node", str(certs), "a", "--host", "127.0.0.1", "--role", "worker"])
+    with tempfile.TemporaryDirectory(prefix="h") as folder:
+        words = ["supervisor", "--host", "127.0.0.1", "--credentials", str(certs / "nodes" / "a")]
+        result = runner.invoke(cli, [*words, "--home", f"{folder}/home"])
+    assert result.exit_code == 2
+    assert "would not be reached there" in result.output
+    assert "aiostorm certs node --role parent --role worker" in result.output

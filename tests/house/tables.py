@@ -31,6 +31,7 @@ MACHINES: Final = (
     "cluster/report/parts.py",
     "cluster/report/samples.py",
     "cluster/scheduler.py",
+    "cluster/supervisor/neighbours.py",
     "cluster/supervisor/slots.py",
     "cluster/parent/worker_lifecycle.py",
     "metrics/*.py",
@@ -229,6 +230,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/code/archive.py",  # the files of a folder, packed and unpacked
         "cluster/code/cache.py",  # the unpacked code of this machine
         "cluster/home.py",  # whose is this folder, and who may reach into it?
+        "cluster/parent_address.py",  # a file that another process writes
         "cluster/stale_files.py",  # which processes are no more
         "cluster/supervisor/logs.py",  # the logs of processes
         "cluster/supervisor/old_logs.py",  # those of topologies that have ended
@@ -363,6 +365,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/code/cache.py",  # the unpacked code of this machine
             "cluster/coordination/places.py",  # is there a store?
             "cluster/home.py",  # a folder of the daemons' files
+            "cluster/parent_address.py",  # a file that another process writes
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/supervisor/logs.py",  # the logs of processes
             "cluster/supervisor/old_logs.py",  # those of topologies that have ended

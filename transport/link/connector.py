@@ -71,15 +71,19 @@ class Connector:
         self.dial = dial
         self._retry_s = self._timings.first_retry_s
         self._again.set()
+        self._end_dialling()  # where it was, nothing may answer for a long time
 
     def close(self) -> None:
         """There are no more connections. (Cancelling is not enough: a TaskGroup may lose a cancel.)"""
         self._closed = True
         self._again.set()
-        if self._dialling is not None and not self._dialling.expired():
-            self._dialling.reschedule(0.0)  # a time in the past: it ends now
+        self._end_dialling()
         if self._incoming is not None:
             self._incoming[0].close()
+
+    def _end_dialling(self) -> None:
+        if self._dialling is not None and not self._dialling.expired():
+            self._dialling.reschedule(0.0)  # a time in the past: it ends now
 
     async def _dialled(self, dial: Dial) -> tuple[Connection, bytes] | None:
         try:

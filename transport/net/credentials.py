@@ -7,12 +7,15 @@
 2. It comes from a file that only its owner may read, from bytes (the standard input of a child), or from an environment
    variable: never from an argument, which every user of the machine can see.
 3. Every process that has the token belongs to the cluster: all nodes share it.
+4. The processes of one topology of a cluster use credentials that are derived from it: a process of another topology,
+   which may listen at the address that one of them has had, is refused.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import os
 import re
@@ -31,6 +34,9 @@ MAX_CREDENTIALS_BYTES: Final = 1024
 
 VARIABLE: Final = "AIOSTORM_CREDENTIALS"
 """The environment variable that is read if there is no file."""
+
+_FINGERPRINT: Final = 16
+"""Characters of a fingerprint."""
 
 _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -103,6 +109,18 @@ class Credentials:
         """Read AIOSTORM_CREDENTIALS; None if it is not set."""
         value = (os.environ if environment is None else environment).get(VARIABLE)
         return None if value is None else cls.from_bytes(value.encode("utf-8", "replace"), VARIABLE)
+
+    def derived(self, purpose: str) -> Self:
+        """Those of the same cluster for one purpose. Nothing about these can be read from them."""
+        return type(self)(self.cluster_id, Secret(self._hash(f"derived:{purpose}")))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells credentials apart, and is no secret: it may be stored and shown."""
+        return self._hash("fingerprint").hex()[:_FINGERPRINT]
+
+    def _hash(self, text: str) -> bytes:
+        return hmac.digest(self.token.reveal(), f"aiostorm:{self.cluster_id}:{text}".encode(), hashlib.sha256)
 
     def to_bytes(self) -> bytes:
         """One line that contains the secret: for a file of mode 0600, or the standard input of a child."""

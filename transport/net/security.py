@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from asyncio import BaseTransport
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from .addresses import TcpAddress, check_exposure, parse_address
@@ -28,6 +28,11 @@ class Security:
         credentials = Credentials.from_file(os.path.join(folder, "credentials"))
         files = (os.path.join(folder, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
         return cls(credentials, TlsFiles(*files))
+
+    def derived(self, purpose: str) -> Self:
+        """With credentials for one purpose (see Credentials.derived)."""
+        credentials = self.credentials
+        return self if credentials is None else replace(self, credentials=credentials.derived(purpose))
 
     def check_listening(self, address: str) -> None:
         """ExposedError if other machines can reach this address and something is missing.

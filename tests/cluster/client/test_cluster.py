@@ -43,6 +43,7 @@ from aiostorm.cluster.nimbus import (
     pack as packed,
 )
 from aiostorm.runtime import LoopClock
+from aiostorm.topology import ConfigError
 
 SOON_S = 1.0
 
@@ -280,19 +281,28 @@ async def test_code_is_stored_before_its_record(tmp_path: Path) -> None:
         assert stat.S_IMODE(os.stat(tmp_path / "home").st_mode) == 0o700, "daemons would refuse another mode"
 
 
-async def test_code_goes_where_the_cluster_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_code_goes_where_the_cluster_says(tmp_path: Path) -> None:
     async with world(tmp_path) as made, made.cluster() as cluster:
         await made.supervisor("a", 1)
         folder = code(tmp_path / "in")
-        await cluster.submit("words", "words:topology", code=folder, check=False)
-        assert "which host-of-a may not see: start nimbus with --blobs" in caplog.text
-        caplog.clear()
+        with pytest.raises(ClusterError, match="where a cannot find it: start a cluster of several machines"):
+            await cluster.submit("words", "words:topology", code=folder, check=False)
+        assert not await cluster.topologies()
         async with made.store.client() as other:
             value = packed(ClusterRecord(str(tmp_path / "elsewhere")))
             await other.commit([Create(CLUSTER, value) if await other.get(CLUSTER) is None else Put(CLUSTER, value)])
         found = await cluster.submit("words-2", "words:topology", code=folder, check=False)
         assert (tmp_path / "elsewhere" / f"{found.record.blob}.blob").is_file()
-        assert "may not see" not in caplog.text
+
+
+async def test_snapshots_in_a_folder_of_one_node_are_refused_where_there_may_be_several(tmp_path: Path) -> None:
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        await made.supervisor("a", 1)
+        conf = {"topology.guarantee": "exactly-once", "topology.state.dir": "/var/state"}
+        with pytest.raises(ConfigError, match="has workers on other machines"):
+            await cluster.submit("words", "words:topology", conf, check=False)
+        assert not await cluster.topologies()
+        await cluster.submit("words", "words:topology", conf | {"topology.state.dir": "s3://state"}, check=False)
 
 
 async def test_no_leader_is_said_and_the_order_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from aiostorm.cluster.coordination import (
     leader,
 )
 from aiostorm.cluster.coordination.memory import MemoryBackend
-from aiostorm.cluster.coordination.polled import open_polled
+from aiostorm.cluster.coordination.polled import SESSION_S, open_polled
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
     PARENTS,
@@ -53,13 +53,15 @@ class Cluster:
     def __init__(self, store: MemoryStore, client: Coordination, stack: contextlib.AsyncExitStack) -> None:
         self.store = store
         self.client = client
+        self.ends_at_once = True
         self._stack = stack
         self._daemons: dict[str, contextlib.AsyncExitStack] = {}
 
     async def nimbus(self, name: str) -> Nimbus:
         """Start one; `end` ends it."""
         own = self._daemons[name] = await self._stack.enter_async_context(contextlib.AsyncExitStack())
-        coordination = await own.enter_async_context(self.store.client())
+        opened = open_polled(self.store.backend(), LoopClock(), "the store", ends_at_once=self.ends_at_once)
+        coordination = await own.enter_async_context(opened)
         nimbus = Nimbus(coordination, LoopClock(), name.encode())
         own.callback(_cancel, asyncio.create_task(nimbus.run()))
         return nimbus
@@ -381,3 +383,31 @@ async def test_changes_at_once_all_count() -> None:
         assert node is not None
         assert unpack(TopologyRecord, path, node.value).generation == 11
         await made.client.commit([Delete(path)])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_where_a_session_tells_of_silence_that_counts_if_this_leader_has_seen_the_supervisor(
+    restarted: bool,
+) -> None:
+    async with cluster() as made:
+        made.ends_at_once = False
+        await made.nimbus("nimbus-1")
+        await made.supervisor("a", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        await made.supervisor("b", 2)
+        await asyncio.sleep(SOON_S)
+        if restarted:  # the next leader has not seen it
+            await made.end("nimbus-1")
+        await made.end("a")
+        if restarted:
+            await made.nimbus("nimbus-2")
+        await asyncio.sleep(REASSIGN_S - SESSION_S + 2 * SOON_S)
+        before = await made.assignment("words")
+        assert before is not None
+        assert before.parent == ("a" if restarted else "b")
+        await asyncio.sleep(REASSIGN_S)
+        after = await made.assignment("words")
+        assert after is not None
+        assert after.parent == "b"
+        assert set(after.workers) == {"b"}

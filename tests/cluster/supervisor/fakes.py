@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from aiostorm.cluster.nimbus import TopologyRecord
@@ -127,11 +127,18 @@ class FakeLaunching:
         self.limited: list[Collection[Key]] = []
         self.targets: list[str] = []
         self.noted: list[tuple[Key, str]] = []
+        self.parents: list[dict[str, str]] = []
+        self.disk_full = False
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
         await asyncio.sleep(self.fetch_s)
         self.targets.append(record.target)
         return Launch(Path("/log"), tuple(key))
+
+    async def note_parents(self, addresses: Mapping[str, str]) -> None:
+        if self.disk_full:
+            raise OSError("no space left on device")
+        self.parents.append(dict(addresses))
 
     async def limit_logs(self, running: Collection[Key]) -> None:
         self.limited.append(running)

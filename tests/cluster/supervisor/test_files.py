@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from aiostorm.cluster.home import Home
 from aiostorm.cluster.nimbus import TopologyRecord
-from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, Launcher, LogRetention, SlotFiles, SlotNote
+from aiostorm.cluster.parent_address import MAX_BYTES, read_address, write_address
+from aiostorm.cluster.supervisor import (
+    DuplicateSupervisorError,
+    Key,
+    Launcher,
+    Listening,
+    LogRetention,
+    SlotFiles,
+    SlotNote,
+)
 from aiostorm.cluster.supervisor.logs import limit_log, prepare_log
 from aiostorm.cluster.supervisor.old_logs import remove_old_logs
 from aiostorm.cluster.supervisor.slots import Rest
@@ -286,9 +295,10 @@ async def test_the_arguments_of_a_worker_and_a_parent(tmp_path: Path) -> None:
         "worker",
         "--name",
         "worker-2",
+        "--topology=words",
+        "--target=words:topology",
         f"--connect={home.socket('words', 'parent')}",
         f"--listen={home.socket('words', 'worker-2')}",
-        "--target=words:topology",
         "--path=/code/abc",
         "--token-file",
         str(home.credentials),
@@ -302,3 +312,54 @@ async def test_the_arguments_of_a_worker_and_a_parent(tmp_path: Path) -> None:
     assert parent.arguments == ("parent", *place, "--log-level", "info", "--", "-words")
     installed = await launcher.launch(Key("words", "worker-1"), TopologyRecord("words:topology"))
     assert not any(argument.startswith("--path") for argument in installed.arguments)
+
+
+async def test_with_an_address_processes_listen_there_and_workers_read_where_their_parent_is(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    security = ("--credentials", "/certs/a")
+    launcher = Launcher(home, "zk://x", "a", OneCode(), (), None, Listening("10.0.0.1", security))
+    worker = await launcher.launch(Key("words", "worker-2"), TopologyRecord("words:topology"))
+    assert "--listen=10.0.0.1:0" in worker.arguments
+    assert f"--parent-file={home.parent_address('words')}" in worker.arguments
+    assert not any(argument.startswith(("--connect", "--token-file")) for argument in worker.arguments)
+    parent = await launcher.launch(Key("words", "parent"), TopologyRecord("words:topology"))
+    for process in (worker, parent):
+        at = process.arguments.index("--credentials")
+        assert process.arguments[at : at + 2] == security
+    assert "--host=10.0.0.1" in parent.arguments
+    assert Listening("::1").listen == "[::1]:0"
+
+
+async def test_the_address_of_a_parent_is_kept_until_there_is_another_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    launcher = Launcher(home, "zk://x", "a", OneCode(), (), None, Listening("10.0.0.1"))
+    path = home.parent_address("words")
+    await launcher.note_parents({"words": ""})
+    assert read_address(path) == ""
+    await launcher.note_parents({"words": "10.0.0.1:4711"})
+    assert read_address(path) == "10.0.0.1:4711"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    await launcher.note_parents({"words": ""})  # it has just ended, or is cut off from the store
+    assert read_address(path) == "10.0.0.1:4711"
+    await launcher.note_parents({"words": "10.0.0.2:1"})
+    assert read_address(path) == "10.0.0.2:1"
+    await launcher.note_parents({})
+    assert not path.exists()
+    alone = Launcher(home, "sqlite:/x", "a", OneCode())
+    await alone.note_parents({"words": "unix:/x"})
+    assert not path.exists()
+
+
+def test_an_address_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "address"
+    write_address(path, "")
+    for content in (b"\xff\xfe", b"x" * (MAX_BYTES + 1)):
+        path.write_bytes(content)
+        assert read_address(path) == ""
+    path.unlink()
+    path.mkdir()
+    assert read_address(path) == ""
+    path.rmdir()
+    path.symlink_to(tmp_path / "other")
+    (tmp_path / "other").write_text("10.0.0.1:1")
+    assert read_address(path) == ""

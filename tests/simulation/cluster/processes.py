@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,19 @@ Program = Callable[[Process, Key, str], Coroutine[Any, Any, int]]
 
 @dataclass(slots=True)
 class Machines:
-    """All processes that supervisors have started. `notes`: slot files, by supervisor: they survive it."""
+    """All processes that supervisors have started. `notes`: slot files, by supervisor: they survive it.
+
+    `addresses`: (supervisor, topology) → where the parent listens, as workers there can read it. `several`: is each
+    supervisor a node with an address of its own?
+    """
 
     world: World
     program: Program
     by_pid: dict[int, tuple[Process, int]] = field(default_factory=dict)
     codes: dict[int, int] = field(default_factory=dict)
     notes: dict[str, dict[Key, SlotNote]] = field(default_factory=dict)
+    addresses: dict[tuple[str, str], str] = field(default_factory=dict)
+    several: bool = False
     pids: int = 1000
 
     def new_pid(self) -> int:
@@ -40,8 +46,9 @@ class Machines:
 
     def start(self, pid: int, key: Key, supervisor: str) -> None:
         """Start a process; SpawnError if its address is in use."""
-        # All parents of a topology listen at one address.
-        name = str(key.topology) + ("" if key.process == PARENT_PROCESS else f".{key.process}@{supervisor}")
+        name = f"{key.topology}.{key.process}@{supervisor}"
+        if key.process == PARENT_PROCESS and not self.several:  # all parents of a topology listen at one address
+            name = key.topology
         process = self.world.processes.get(name)
         if process is not None and process.alive:
             raise SpawnError(f"{name} runs already")
@@ -134,6 +141,16 @@ class SimNotes:
 
 class SimLaunching:
     """There is no code to fetch, and no log."""
+
+    def __init__(self, machines: Machines, supervisor: str) -> None:
+        self._addresses = machines.addresses
+        self._supervisor = supervisor
+
+    async def note_parents(self, addresses: Mapping[str, str]) -> None:
+        await asyncio.sleep(0.001)
+        for topology, address in addresses.items():
+            if address:
+                self._addresses[self._supervisor, topology] = address
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
         return Launch(Path("log"), (key.topology, key.process))

@@ -35,13 +35,13 @@ class Ways:
     async def client(self, process: Process) -> AsyncIterator[Coordination]:
         """A client with a session of its own."""
         way = self.by_process[process.name] = self.store.backend()
-        async with open_polled(way, LoopClock(), "the store") as client:
+        async with open_polled(way, LoopClock(), "the store", ends_at_once=self.at_once) as client:
             process.current.at_death.append(way.process_died if self.at_once else lambda crashed: way.forgotten())
             yield client
 
 
-class _AtOneAddress(WorldBackend):
-    """Every parent of a topology listens at the same address."""
+class _AtAddress(WorldBackend):
+    """A parent listens at this address."""
 
     def __init__(self, parent: Process, address: str) -> None:
         super().__init__(parent)
@@ -65,7 +65,7 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
         return LocalCluster(
             Config(state_dir="sim://state"),
             remote_workers=list(workers),
-            backend=_AtOneAddress(process, address),
+            backend=_AtAddress(process, address),
             rng=process.rng,
             open_store=lambda place: shared_store(process, place),
             on_abandoned=abandoned,
@@ -86,11 +86,12 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
         return await SubmittedTopology(name, coordination, LoopClock(), place, around).run(stop)
 
 
-async def run_worker(process: Process, name: str, parent: str, target: str, pid: int) -> int:
-    """The program of `aiostorm worker`, as supervisors start it."""
+async def run_worker(process: Process, name: str, parent: str | Callable[[], str], target: str, pid: int) -> int:
+    """The program of `aiostorm worker`, as supervisors start it. `parent`: its address, or what reads that."""
     leave = asyncio.Event()
     process.current.on_terminate = leave.set
-    options = WorkerOptions(name, parent, f"{process.name}:1", pid, targets=(target,), outlive_s=LEASE_S)
+    at, find = (parent, None) if isinstance(parent, str) else ("", parent)
+    options = WorkerOptions(name, at, f"{process.name}:1", pid, targets=(target,), outlive_s=LEASE_S, find_parent=find)
     return await work(
         options,
         process.network,

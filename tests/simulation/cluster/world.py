@@ -3,9 +3,13 @@
     run(seed) ─► nimbus × 2 or 3, supervisor × 2 or 3 ─► a parent, workers ─► numbers are offered, and acked
                     ▲ faults for FAULTS_S; daemons are started again, as a service manager does
 
+In half of the seeds each supervisor is a node of its own: its processes have addresses of their own, and workers are
+notified where their parent is. There a node may be lost with all that runs on it, or be cut off from the others, with
+the store or without.
+
 1. What is acked was executed. All that was offered is acked after the last fault.
 2. Assignments are written by the leader of that moment only.
-3. A process moves only when its supervisor has been missing for REASSIGN_S.
+3. A process moves only when its supervisor has been silent for REASSIGN_S.
 4. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
@@ -19,6 +23,7 @@ import random
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiostorm.cluster.coordination import (
@@ -27,6 +32,7 @@ from aiostorm.cluster.coordination import (
     MemoryStore,
     Operation,
 )
+from aiostorm.cluster.coordination.polled import SESSION_S
 from aiostorm.cluster.coordination.tree import Tree
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
@@ -54,6 +60,7 @@ from aiostorm.testing.simulation import World, world_loop
 from aiostorm.testing.simulation.process import Process
 
 from . import topology
+from .nodes import Nodes
 from .processes import Machines, SimLaunching, SimNotes, SimProcesses
 from .programs import Ways, run_parent, run_worker
 
@@ -67,6 +74,7 @@ LOOK_S = 0.1
 RATE = 10
 """Numbers a second."""
 
+OF_NODES = ("node", "node", "partition", "isolation")
 KINDS = ("nimbus", "supervisor", "parent", "worker", "worker", "pause", "away", "cut off", "deactivate", "rebalance")
 
 
@@ -89,6 +97,7 @@ class WatchedTree(Tree):
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
+        self.silent_s = 0.0
         self.missing_since_s: dict[str, float] = {}
         self.moves = 0
 
@@ -123,9 +132,9 @@ class WatchedTree(Tree):
         for old, new in pairs:
             if old != new:
                 self.moves += 1
-                missing_s = self.world.now_s - self.missing_since_s.get(old, self.world.now_s)
-                if missing_s < REASSIGN_S - LOOK_S:
-                    self.world.problem(f"a process was moved from {old}, which was missing for {missing_s:g} s")
+                silent_s = self.world.now_s - self.missing_since_s.get(old, self.world.now_s) + self.silent_s
+                if silent_s < REASSIGN_S - LOOK_S:
+                    self.world.problem(f"a process was moved from {old}, which was silent for {silent_s:g} s")
 
 
 class ClusterWorld:
@@ -138,9 +147,12 @@ class ClusterWorld:
         self.store = MemoryStore(LoopClock())
         self.tree = self.store.tree = WatchedTree(world)
         self.ways = Ways(self.store, at_once=self.chance.random() < 0.5)
-        self.machines = Machines(world, self._run_process)
+        self.tree.silent_s = 0.0 if self.ways.at_once else SESSION_S
+        self.machines = Machines(world, self._run_process, several=self.chance.random() < 0.5)
+        self.nodes = Nodes(world, self.ways)
         self.result = ClusterResult(seed, world.problems)
         self.daemons: list[Process] = []
+        self.supervisors = ""
         self.over = False
 
     # -- programs ------------------------------------------------------------------------------------------------------
@@ -157,7 +169,10 @@ class ClusterWorld:
             except* CoordinationError:  # as the command does
                 left(NO_STORE)
             return NO_STORE
-        return await run_worker(process, key.process, f"{key.topology}:1", topology.TARGET, pid)
+        parent: str | Callable[[], str] = f"{key.topology}:1"
+        if self.machines.several:
+            parent = partial(self.machines.addresses.get, (supervisor, key.topology), "")
+        return await run_worker(process, key.process, parent, topology.TARGET, pid)
 
     def _nimbus(self, name: str) -> None:
         async def program(process: Process) -> None:
@@ -176,12 +191,12 @@ class ClusterWorld:
                 lambda: self.ways.client(process),
                 SimProcesses(self.machines, name),
                 SimNotes(self.machines, name),
-                SimLaunching(),
+                SimLaunching(self.machines, name),
             )
-            record = SupervisorRecord("host", "", 4)
+            record = SupervisorRecord("host", f"at-{name}" if self.machines.several else "", 4)
             await Supervisor(name, record, seams, LoopClock()).run(asyncio.Event())
 
-        self.daemons.append(self.world.process(f"supervisor-{name}", self._restarted(program)))
+        self.daemons.append(self.world.process(f"supervisor@{name}", self._restarted(program)))
 
     def _restarted(
         self, program: Callable[[Process], Coroutine[Any, Any, None]]
@@ -201,7 +216,9 @@ class ClusterWorld:
         while True:
             await asyncio.sleep(0.5)
             for daemon in self.daemons:
-                if not daemon.alive and (self.over or self.chance.random() < 0.3):
+                if daemon.alive or self.nodes.is_lost(daemon):
+                    continue
+                if self.over or self.chance.random() < 0.3:
                     daemon.start()
 
     # -- the run -------------------------------------------------------------------------------------------------------
@@ -211,7 +228,8 @@ class ClusterWorld:
             await make_folders(client)
             for index in range(self.chance.choice((2, 2, 3))):
                 self._nimbus(f"nimbus-{index + 1}")
-            for name in "abc"[: self.chance.choice((2, 2, 3))]:
+            self.supervisors = "abc"[: self.chance.choice((2, 2, 3))]
+            for name in self.supervisors:
                 self._supervisor(name)
             for daemon in self.daemons:
                 daemon.start()
@@ -221,6 +239,7 @@ class ClusterWorld:
             await self._until("the topology runs", self._runs, 60)
             await self._faults(client)
             self.over = True
+            self.nodes.restore()
             self.store.away = False
             for way in self.ways.by_process.values():
                 way.cut_off = False
@@ -253,13 +272,14 @@ class ClusterWorld:
         while True:
             self.store.expire()
             self.tree.look_at_supervisors()
+            self.nodes.rewire()
             await asyncio.sleep(LOOK_S)
 
     async def _faults(self, client: Any) -> None:
         until_s = self.world.now_s + FAULTS_S
         while self.world.now_s < until_s:
             await asyncio.sleep(self.chance.uniform(0.2, 6.0))
-            kind = self.chance.choice(KINDS)
+            kind = self.chance.choice(KINDS + OF_NODES * self.machines.several)
             said = await self._fault(kind, client)
             if said:
                 self.result.faults.append(f"{self.world.now_s:8.3f} {kind}: {said}")
@@ -273,6 +293,10 @@ class ClusterWorld:
             return f"{for_s:g} s"
         if kind in ("deactivate", "rebalance"):
             return await self._order(kind, client)
+        if kind in OF_NODES:
+            name = self.chance.choice(self.supervisors)
+            self.nodes.fault(kind, name, for_s)
+            return f"{name}, {for_s:g} s"
         if not victims:
             return ""
         victim = self.chance.choice(victims)
@@ -306,10 +330,9 @@ class ClusterWorld:
         alive = [process for process in self.world.processes.values() if process.alive]
         if kind in ("nimbus", "supervisor"):
             return [process for process in alive if process.name.startswith(kind)]
-        if kind == "parent":
-            return [process for process in alive if process.name == NAME]
-        if kind == "worker":
-            return [process for process in alive if process.name.startswith(f"{NAME}.")]
+        if kind in ("parent", "worker"):
+            own = [process for process in alive if process.name in self._processes()]
+            return [process for process in own if (".worker-" in process.name) == (kind == "worker")]
         return [process for process in alive if process.name != "driver"]
 
     def _back(self) -> None:
@@ -341,7 +364,8 @@ class ClusterWorld:
 
     def _is_as_assigned(self) -> bool:
         assignment: AssignmentRecord = self._node(ASSIGNMENTS, AssignmentRecord)
-        wanted = [NAME, *(f"{NAME}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
+        parent = f"{NAME}.{PARENT_PROCESS}@{assignment.parent}" if self.machines.several else NAME
+        wanted = [parent, *(f"{NAME}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
         return self._processes() == sorted(wanted)
 
     def _has_ended(self) -> bool:

@@ -46,6 +46,20 @@ async def test_another_process_answers(sim_clock: SimClock) -> None:
         link.abort()
 
 
+async def test_a_dial_that_nothing_answers_is_ended_by_another_address(sim_clock: SimClock) -> None:
+    network = MemoryNetwork()
+    async with Process("a", network) as a, Process("b", network) as b:
+        await b.listen("there")
+        b.open("a", None)
+        network.weather.cut_off.add("here")
+        link = a.open("b", "here")
+        await sim_clock.advance(1)
+        assert not link.established
+        a.redial("b", "there")
+        await sim_clock.advance(0.2)
+        assert link.established
+
+
 async def test_a_peer_that_listens_elsewhere_now_is_dialled_there_at_once(sim_clock: SimClock) -> None:
     network = MemoryNetwork()
     async with Process("a", network) as a, Process("b", network) as b:

@@ -121,3 +121,20 @@ def test_a_secret_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     assert secret != Secret(CANARY + b"!")
     assert secret != CANARY
     assert secret.reveal() == CANARY
+
+
+def test_derived_credentials_are_of_the_same_cluster_and_tell_nothing_of_ours() -> None:
+    credentials = Credentials.new("demo")
+    words, other = credentials.derived("words"), credentials.derived("other")
+    assert words.cluster_id == "demo"
+    assert words == Credentials.from_bytes(credentials.to_bytes()).derived("words")
+    assert len({each.token.reveal() for each in (credentials, words, other, words.derived("words"))}) == 4
+    assert Security(credentials).derived("words") == Security(words)
+    assert Security().derived("words") == Security()
+
+
+def test_a_fingerprint_tells_credentials_apart_and_is_no_part_of_them() -> None:
+    one, other = Credentials.new("demo"), Credentials.new("demo")
+    assert one.fingerprint == Credentials.from_bytes(one.to_bytes()).fingerprint
+    assert one.fingerprint != other.fingerprint
+    assert bytes.fromhex(one.fingerprint) not in one.token.reveal()
