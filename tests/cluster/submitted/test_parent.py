@@ -32,7 +32,8 @@ def test_a_topology_that_has_finished_is_taken_out_of_the_cluster() -> None:
         processes = stage.start()
         await stage.wait_state("ACTIVE")
         record = await stage.parent_record()
-        assert record == ParentRecord("s", 1, 1, "host", "ACTIVE", started_s=record.started_s)
+        started_s, address = record.started_s, "parent:1"
+        assert record == ParentRecord("s", 1, 1, "host", "ACTIVE", started_s=started_s, address=address)
         await stage.until_ended(*processes)
         assert (await stage.stored()).wanted == "KILLED"
         assert await stage.parent_record() is None
