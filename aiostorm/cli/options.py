@@ -180,13 +180,13 @@ def node_options(command: Any) -> Any:
         click.option(
             "--credentials",
             "directory",
-            type=click.Path(path_type=str, exists=True, file_okay=False, resolve_path=True),
+            type=click.Path(path_type=str, file_okay=False, resolve_path=True),
             metavar="DIR",
             help="Folder that `aiostorm certs` has made for this node. Needed at an address that other machines reach.",
         ),
         click.option(
             "--token-file",
-            type=click.Path(path_type=str, exists=True, dir_okay=False, resolve_path=True),
+            type=click.Path(path_type=str, dir_okay=False, resolve_path=True),
             help="The cluster's token (0600), without TLS. Default: the file credentials in the folder of --home.",
         ),
         click.option(

@@ -232,7 +232,7 @@ class Running:
         else:
             await self._note_rest(SlotNote(key, rest.generation, process.identity, rest))
         del self._running[key]
-        self._follow(self._slots.ended(key, code, self._clock.monotonic()))
+        self._follow(self._slots.ended(key, code, self._clock.monotonic(), rest))
 
     async def _note_rest(self, note: SlotNote) -> None:
         """A supervisor that cannot note it starts that parent again when it is itself started again: no more."""

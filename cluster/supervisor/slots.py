@@ -250,10 +250,13 @@ class Slots:
         slot.phase = Phase.IDLE
         return self._ended_by_itself(key, slot, why, now_s) + self._after_end(key, now_s)
 
-    def ended(self, key: Key, code: int | None, now_s: float) -> list[Decision]:
-        """The process has ended. `code`: minus a signal, or None if it is not known."""
+    def ended(self, key: Key, code: int | None, now_s: float, noted: Rest | None = None) -> list[Decision]:
+        """The process has ended. `code`: minus a signal, or None if it is not known.
+
+        `noted`: what was noted of its end before; perhaps what is wanted has changed since.
+        """
         slot = self._slots[key]
-        by_itself, slot.rest = self._is_by_itself(key, slot), self.rest_after(key, code)
+        by_itself, slot.rest = self._is_by_itself(key, slot), noted or self.rest_after(key, code)
         slot.phase, slot.due_s, slot.pid = Phase.IDLE, None, 0
         decisions: list[Decision] = []
         if slot.rest is not None:

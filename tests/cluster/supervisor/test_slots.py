@@ -116,6 +116,14 @@ def test_an_end_in_order_is_known_to_the_next_supervisor() -> None:
     assert set(kinds(following.see(wanted(2), 0.0))) >= {(Start, PARENT)}, "another generation"
 
 
+def test_what_was_noted_of_an_end_is_forgotten_also_if_the_assignment_has_ended_meanwhile() -> None:
+    slots = running()
+    noted = slots.rest_after(PARENT, 0)
+    slots.see(Wanted(), 1.0)
+    assert slots.rest_after(PARENT, 0) is None
+    assert slots.ended(PARENT, 0, 1.0, noted) == [Forgotten(PARENT)]
+
+
 def test_another_topology_of_the_same_name_does_not_rest() -> None:
     """It was killed and submitted again between two looks: it has generation 1, too."""
     slots = running()

@@ -385,7 +385,8 @@ class ClusterWorld:
         left = set(range(self.done.offered)) - self.done.acked
         return (
             f"{len(left)} of {self.done.offered} not acked; parent {self._node(PARENTS, ParentRecord)}; "
-            f"assignment {self._node(ASSIGNMENTS, AssignmentRecord)}; processes {self._processes()}"
+            f"assignment {self._node(ASSIGNMENTS, AssignmentRecord)}; processes {self._processes()}; "
+            f"notes {[*filter(None, self.machines.notes.values())]}"
         )
 
 
