@@ -39,9 +39,9 @@ class MemoryStore:
     def expire(self) -> None:
         """End the sessions whose time is over, and tell all clients what has changed."""
         self.tree.expire(self._clock.monotonic())
-        changed = self.tree.take_changed()
-        for news in self._news.values():
-            news |= changed
+        if changed := self.tree.take_changed():
+            for news in self._news.values():
+                news |= changed
 
     def news(self, backend: MemoryBackend) -> set[str]:
         """What one client has not learned yet."""

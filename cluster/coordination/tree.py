@@ -33,13 +33,14 @@ from .operations import (
 class Tree:
     """The nodes by path, without the root. `sessions`: id → when it expires, in seconds."""
 
-    __slots__ = ("_last_session", "changed", "nodes", "sessions")
+    __slots__ = ("_last_session", "_none_before_s", "changed", "nodes", "sessions")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.sessions: dict[int, float] = {}
         self.changed: set[str] = set()
         self._last_session = 0
+        self._none_before_s = float("inf")  # no session expires before: most questions need not look at all of them
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -47,6 +48,7 @@ class Tree:
         """A new session: its id, which is greater than every one before."""
         self._last_session += 1
         self.sessions[self._last_session] = expires_s
+        self._none_before_s = min(self._none_before_s, expires_s)
         return self._last_session
 
     def renew(self, session: int, now_s: float, expires_s: float) -> None:
@@ -55,6 +57,7 @@ class Tree:
         if session not in self.sessions:
             raise lost(session)
         self.sessions[session] = expires_s
+        self._none_before_s = min(self._none_before_s, expires_s)
 
     def end(self, session: int) -> None:
         """A session ends, and its ephemeral nodes with it."""
@@ -65,8 +68,11 @@ class Tree:
 
     def expire(self, now_s: float) -> None:
         """End the sessions that were not renewed in time."""
+        if now_s < self._none_before_s:
+            return
         for session in [session for session, expires_s in self.sessions.items() if expires_s <= now_s]:
             self.end(session)
+        self._none_before_s = min(self.sessions.values(), default=float("inf"))
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
