@@ -5,6 +5,7 @@ slot_files.py   which processes were started, for the next supervisor
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota
 old_logs.py     the logs of topologies that have ended
+following.py    what it watches in the store
 neighbours.py   whether the processes of two supervisors can connect to each other
 reading.py      what the store says
 running.py      the processes, as slots.py decides

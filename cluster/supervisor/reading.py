@@ -38,12 +38,13 @@ _Record = TypeVar("_Record")
 class Reading(NamedTuple):
     """What is wanted, and the records of the topologies.
 
-    `addresses`: of their parents, for each topology with processes here; empty: it has none, or it is not known.
+    `concerned`: names of those whose records are read. `addresses`: of their parents, for each topology with processes here; empty: it has none, or it is not known.
     """
 
     wanted: Wanted
     topologies: Mapping[str, TopologyRecord]
     addresses: Mapping[str, str]
+    concerned: frozenset[str]
 
 
 class Reader:
@@ -65,6 +66,7 @@ class Reader:
         addresses: dict[str, str] = {}
         killed: set[str] = set()
         unread: set[str] = set()
+        concerned: set[str] = set()
         for child in await coordination.children(ASSIGNMENTS):
             name = name_in(child)
             try:
@@ -74,6 +76,7 @@ class Reader:
                 found = Assigned(assignment.generation, self._here(assignment))
                 if not found.here and name not in running:
                     continue
+                concerned.add(name)
                 topology = await _record(coordination, TopologyRecord, TOPOLOGIES, name)
                 parent = await _record(coordination, ParentRecord, PARENTS, name)
             except (RecordError, ValueError) as error:
@@ -92,7 +95,8 @@ class Reader:
                 own = parent.supervisor == self._name
                 parents[name] = Parent(parent.generation, frozenset(parent.abandoned), parent.pid if own else 0)
         self._report(bad)
-        return Reading(Wanted(assigned, frozenset(killed), parents, frozenset(unread)), topologies, addresses)
+        wanted = Wanted(assigned, frozenset(killed), parents, frozenset(unread))
+        return Reading(wanted, topologies, addresses, frozenset(concerned))
 
     def _here(self, assignment: AssignmentRecord) -> frozenset[str]:
         names = worker_names(len(assignment.workers))

@@ -35,14 +35,10 @@ from ..coordination import (
     RefusedError,
     SessionLostError,
     UnavailableError,
-    any_changed,
 )
 from ..nimbus import (
-    ASSIGNMENTS,
     PARENT_PROCESS,
-    PARENTS,
     SUPERVISORS,
-    TOPOLOGIES,
     RecordError,
     SupervisorRecord,
     TopologyRecord,
@@ -52,6 +48,7 @@ from ..nimbus import (
     path_of,
     unpack,
 )
+from .following import Following
 from .logs import LOOK_S
 from .neighbours import conflict
 from .reading import Reader, names_of, used_code
@@ -281,13 +278,15 @@ class Supervisor:
 
     async def _follow(self, coordination: Coordination, running: Running) -> None:
         """Do what the store says, until the session is lost."""
-        watches = [await coordination.watch(folder) for folder in (ASSIGNMENTS, TOPOLOGIES, PARENTS)]
+        following = await Following.begin(coordination)
         try:
             while coordination.status != "lost":
                 within_s = None
                 try:
                     if coordination.status == "connected":
                         reading = await self._reader.read(coordination, {key.topology for key in running.keys})
+                        if await following.follow(reading.concerned):
+                            continue  # what has changed before it was watched
                         self._topologies = reading.topologies
                         running.see(reading.wanted)
                         await self._seams.launching.note_parents(reading.addresses)
@@ -296,10 +295,9 @@ class Supervisor:
                 except OSError as error:
                     log.warning("where parents listen cannot be noted for workers: %s", error)
                     within_s = REOPEN_S
-                await any_changed(watches, within_s)
+                await following.changed(within_s)
         finally:
-            for watch in watches:
-                watch.close()
+            following.close()
 
     # -- for the processes ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ from aiostorm.cluster.nimbus import (
     unpack,
 )
 from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, SlotNote, Supervisor, SupervisorSeams
+from aiostorm.cluster.supervisor.reading import Reader, Reading
 from aiostorm.cluster.supervisor.supervisor import OLD_S, REGISTER_S
 from aiostorm.runtime import LoopClock, ProcessIdentity
 
@@ -135,6 +136,37 @@ async def test_others_run_elsewhere() -> None:
         await made.put(ASSIGNMENTS, "other", AssignmentRecord(1, "b", ("b",)))
         await asyncio.sleep(SOON_S)
         assert made.machine.running().keys() == {WORKER_2}
+
+
+async def test_it_is_not_woken_by_what_is_written_of_topologies_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    read = Reader.read
+
+    async def counted(self: Reader, coordination: Coordination, running: Collection[str]) -> Reading:
+        reads.append(1)
+        return await read(self, coordination, running)
+
+    monkeypatch.setattr(Reader, "read", counted)
+    async with world() as made, made.supervised():
+        await made.submit()
+        await made.put(ASSIGNMENTS, "other", AssignmentRecord(1, "b", ("b",)))
+        await asyncio.sleep(SOON_S)
+        before = len(reads)
+        await made.put(TOPOLOGIES, "other", WORDS)
+        for number in range(3):
+            await made.put(PARENTS, "other", ParentRecord("b", 1, pid=number))
+        await asyncio.sleep(SOON_S)
+        assert len(reads) == before
+        await made.put(PARENTS, "words", ParentRecord("a", 1, pid=4711))
+        await asyncio.sleep(SOON_S)
+        assert len(reads) == before + 1
+        await made.delete(ASSIGNMENTS, "words")
+        await made.put(TOPOLOGIES, "words", WORDS)
+        await asyncio.sleep(SOON_S)
+        after = len(reads)
+        await made.put(PARENTS, "words", ParentRecord("b", 2, pid=4712))
+        await asyncio.sleep(SOON_S)
+        assert len(reads) == after, "it is another one's by now"
 
 
 async def test_what_ends_is_started_again_unless_it_is_to_be_killed(caplog: pytest.LogCaptureFixture) -> None:
