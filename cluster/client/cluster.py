@@ -31,6 +31,7 @@ from ..names import check_name
 from ..nimbus import (
     CLUSTER,
     ERRORS,
+    NIMBUSES,
     PARENTS,
     TOPOLOGIES,
     ClusterRecord,
@@ -224,6 +225,15 @@ class Cluster:
         """The nimbus that leads; None: there is none now."""
         found = await leader(self._client)
         return None if found is None else found.decode(errors="replace")
+
+    async def nimbuses(self) -> list[str]:
+        """Those that are there: who leads, and who would."""
+        try:
+            paths = [f"{NIMBUSES}/{child}" for child in await self._client.children(NIMBUSES)]
+        except NoNodeError:  # of an earlier version
+            return []
+        nodes = [await self._client.get(path) for path in paths]
+        return sorted(node.value.decode(errors="replace") for node in nodes if node is not None)
 
     async def errors(self, name: str) -> tuple[ErrorEntry, ...]:
         """The last errors of a topology, the oldest first."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -40,6 +41,7 @@ from .planning import REASSIGN_S, Seen, plan
 from .records import (
     ASSIGNMENTS,
     ERRORS,
+    NIMBUSES,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
@@ -89,6 +91,7 @@ class Nimbus:
         while True:
             try:
                 await make_folders(self._coordination)
+                await _announce(self._coordination, self._who)
                 term = await campaign(self._coordination, self._who)
             except UnavailableError:
                 await self._clock.sleep(RETRY_S)
@@ -214,10 +217,21 @@ class _Found(NamedTuple):
 
 async def make_folders(coordination: Coordination) -> None:
     """Make the nodes that have the records as children, once for each store. UnavailableError, SessionLostError."""
-    for folder in (*FOLDERS, ERRORS):
+    for folder in (*FOLDERS, ERRORS, NIMBUSES):
         if await coordination.get(folder) is None:
             with contextlib.suppress(NodeExistsError):
                 await coordination.commit([Create(folder)])
+
+
+async def _announce(coordination: Coordination, who: bytes) -> None:
+    """Say that this nimbus is there, for those who look: it plays no part in who leads."""
+    path = f"{NIMBUSES}/{hashlib.sha256(who).hexdigest()[:32]}"
+    create = Create(path, who, ephemeral=True)
+    try:
+        await coordination.commit([create])
+    except NodeExistsError:  # of the session before, with which it would end
+        with contextlib.suppress(RefusedError):
+            await coordination.commit([Delete(path), create])
 
 
 def _put(path: str, value: bytes, versions: Mapping[str, int]) -> Operation:

@@ -5,6 +5,7 @@
 /supervisors/ID     ephemeral: a node of the cluster, and its slots   written by that supervisor
 /parents/NAME       ephemeral: the process that runs the topology     written by that process
 /errors/NAME        the last errors of a topology                     written by that process
+/nimbuses/HASH      ephemeral: a nimbus that is there                 written by that nimbus
 /cluster            what all commands must know                       written by the first nimbus
 
 1. No record holds a secret: who can read the store learns nothing but names, places and settings.
@@ -29,6 +30,7 @@ ASSIGNMENTS: Final = "/assignments"
 SUPERVISORS: Final = "/supervisors"
 PARENTS: Final = "/parents"
 ERRORS: Final = "/errors"
+NIMBUSES: Final = "/nimbuses"
 CLUSTER: Final = "/cluster"
 
 PARENT_PROCESS: Final = "parent"
