@@ -33,6 +33,7 @@ from ..transport import (
     parse_address,
     resolved,
 )
+from .cluster_routes import CLUSTER
 from .commands import COMMANDS
 from .feed import TooManyListenersError
 from .guard import CSRF_HEADER, HEADERS, Asked, Guard, Origin, Role, parse_origin
@@ -45,6 +46,7 @@ from .traces import TRACING
 
 if TYPE_CHECKING:
     from ..cluster import LocalCluster
+    from .managed import ManagedCluster
     from .reading import Shown
 
 log = logging.getLogger("aiostorm.ui")
@@ -81,10 +83,15 @@ def subapp(
     return make_app(lambda: cluster.topologies, guard)
 
 
-def make_app(topologies: Topologies, guard: Guard, *, all_loggers: bool = False) -> web.Application:
-    """The application with all routes, each with its role. `all_loggers`: it shows the records of the whole program."""
+def make_app(
+    topologies: Topologies, guard: Guard, *, all_loggers: bool = False, managed: ManagedCluster | None = None
+) -> web.Application:
+    """The application with all routes, each with its role. `all_loggers`: it shows the records of the whole program.
+
+    `managed`: the cluster that it is of, if any.
+    """
     app = web.Application(middlewares=[_guarded], client_max_size=MOST_BODY_BYTES)
-    pages = app[PAGES] = Pages(topologies, guard)
+    pages = app[PAGES] = Pages(topologies, guard, managed)
     roles = app[ROLES] = {}
     for route in ROUTES:
         roles[app.router.add_route(route.method, route.path, route.handler)] = route.role
@@ -163,8 +170,11 @@ class Dashboard:
             )
         return ips
 
-    async def start(self, cluster: HasTopologies) -> None:
-        """Listen, and show the topologies of the cluster. NetworkError if the port is taken."""
+    async def start(self, cluster: HasTopologies, managed: ManagedCluster | None = None) -> None:
+        """Listen, and show the topologies of the cluster. NetworkError if the port is taken.
+
+        `managed`: a cluster with nodes, which has pages, too.
+        """
         ips = await self.check()
         scheme = "http" if self._tls is None else "https"
         context = None if self._tls is None else self._tls.page_context()
@@ -175,7 +185,7 @@ class Dashboard:
         port = int(bound[0].socket.getsockname()[1])
         names = (Origin(scheme, self._address.host, port), *self._names)
         guard = Guard(names, token=self._token, read_only=self._read_only)
-        app = make_app(lambda: cluster.topologies, guard, all_loggers=True)
+        app = make_app(lambda: cluster.topologies, guard, all_loggers=True, managed=managed)
         runner = self._runner = web.AppRunner(app, access_log=None, logger=_http_log, shutdown_timeout=CLOSE_S)
         try:
             await runner.setup()
@@ -210,6 +220,7 @@ def _description() -> dict[str, Any]:
 ROUTES: Final[tuple[Route, ...]] = (
     *READING,
     *COMMANDS,
+    *CLUSTER,
     *TRACING,
     *PROFILING,
     Route("GET", f"/api/{VERSION}/openapi.json", Role.VIEWER, openapi, "This document.", dict),

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 from pydantic import ValidationError
 
+from ..cluster.client import MAX_WORKERS, NoClusterError
+from ..cluster.coordination import SessionLostError, UnavailableError
 from ..topology import UPDATABLE
+from .cluster_model import RebalanceOrder
+from .cluster_routes import look_at
 from .guard import Role
 from .model import ConfigOrder, Done, KillOrder, LogLevelOrder, Settings
-from .routes import VERSION, RefusedError, Route, adapter_of, document, running_here, watched_of
+from .routes import PAGES, VERSION, RefusedError, Route, adapter_of, document, running_here, watched_of
 from .settings import settings_of, tag_of
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+    from .managed import ManagedCluster
 
 log = logging.getLogger("aiostorm.ui")
 
@@ -28,6 +36,8 @@ _Body = TypeVar("_Body")
 
 async def activate(request: web.Request) -> web.StreamResponse:
     """Activate the spouts."""
+    if (managed := await managed_of(request)) is not None:
+        return await _ordered(request, managed, lambda cluster, name: cluster.activate(name), "is to be active")
     running = watched_of(request).running
     await running.activate()
     return _done(request, "activated")
@@ -35,6 +45,8 @@ async def activate(request: web.Request) -> web.StreamResponse:
 
 async def deactivate(request: web.Request) -> web.StreamResponse:
     """Stop calling the spouts; what is under way is processed."""
+    if (managed := await managed_of(request)) is not None:
+        return await _ordered(request, managed, lambda cluster, name: cluster.deactivate(name), "is to be inactive")
     running = watched_of(request).running
     await running.deactivate()
     return _done(request, "deactivated: what is under way is processed")
@@ -45,6 +57,10 @@ async def kill(request: web.Request) -> web.StreamResponse:
     order = await body_of(request, KillOrder, KillOrder())
     if order.wait_s is not None and not 0 <= order.wait_s <= 86_400:
         raise RefusedError(422, "wait_s is 0 to 86400 seconds")
+    if (managed := await managed_of(request)) is not None:
+        return await _ordered(
+            request, managed, lambda cluster, name: cluster.kill(name, order.wait_s), "is to end: it is drained before"
+        )
     running = watched_of(request).running
     try:
         async with asyncio.timeout(ANSWER_S):
@@ -52,6 +68,19 @@ async def kill(request: web.Request) -> web.StreamResponse:
     except TimeoutError:
         return _done(request, "is being drained, then it ends", status=202)
     return _done(request, "has ended", state=running.state.value)
+
+
+async def rebalance(request: web.Request) -> web.StreamResponse:
+    """Spread a topology of a cluster anew over its nodes."""
+    order = await body_of(request, RebalanceOrder, RebalanceOrder())
+    managed = await managed_of(request)
+    if managed is None:
+        watched_of(request)  # 404
+        raise RefusedError(409, "it is not of a cluster: it runs where it was started (aiostorm submit hands one over)")
+    if order.workers is not None and not 1 <= order.workers <= MAX_WORKERS:
+        raise RefusedError(422, f"workers: a topology has 1 to {MAX_WORKERS:,}")
+    what = "is to be spread anew" + (f", with {order.workers} workers" if order.workers is not None else "")
+    return await _ordered(request, managed, lambda cluster, name: cluster.rebalance(name, order.workers), what)
 
 
 async def snapshot(request: web.Request) -> web.StreamResponse:
@@ -122,6 +151,33 @@ def _done(request: web.Request, message: str, *, state: str = "", status: int = 
     return response
 
 
+async def managed_of(request: web.Request) -> ManagedCluster | None:
+    """The cluster that has this topology: orders are for it, whatever runs here; None: there is none."""
+    managed = request.app[PAGES].cluster
+    if managed is None or request.match_info["name"] not in {t.name for t in (await look_at(managed)).topologies}:
+        return None
+    return managed
+
+
+async def _ordered(
+    request: web.Request,
+    managed: ManagedCluster,
+    order: Callable[[Cluster, str], Awaitable[None]],
+    message: str,
+) -> web.Response:
+    """Write an order to the store: nimbus and supervisors carry it out."""
+    name = request.match_info["name"]
+    try:
+        async with managed.open_cluster() as cluster:
+            await order(cluster, name)
+            found = await cluster.topology(name)
+    except (NoClusterError, UnavailableError, SessionLostError) as error:
+        raise RefusedError(503, str(error)) from error
+    finally:
+        managed.forget()
+    return _done(request, message, state=found.state, status=202)
+
+
 def _log(request: web.Request, what: str) -> None:
     log.info("%s: %s (asked by %s)", request.match_info["name"], what, request.remote or "a process of this machine")
 
@@ -136,6 +192,7 @@ def _post(name: str, handler: Any, help_text: str, takes: Any = None) -> Route:
 COMMANDS: Final = (
     _post("activate", activate, "Activates the spouts."),
     _post("deactivate", deactivate, "Stops calling the spouts."),
+    _post("rebalance", rebalance, "Spreads a topology of a cluster anew over its nodes. 202.", RebalanceOrder),
     _post("kill", kill, "Drains the topology, then ends it. 202 while it drains.", KillOrder),
     _post("snapshot", snapshot, "Takes a savepoint (exactly once)."),
     _post("log-level", log_level, "Changes the level of a logger until the process ends.", LogLevelOrder),

@@ -37,11 +37,12 @@ class TopologySummary:
 
 @dataclass(frozen=True, slots=True)
 class TopologyList:
-    """The topologies that run. `read_only`: nothing can be changed from here."""
+    """The topologies that run. `read_only`: nothing can be changed from here. `cluster`: this page is of one."""
 
     version: str
     read_only: bool
     topologies: tuple[TopologySummary, ...]
+    cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True)

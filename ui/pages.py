@@ -14,6 +14,7 @@ from .recent import Recent
 
 if TYPE_CHECKING:
     from .guard import Guard
+    from .managed import ManagedCluster
     from .model import Graph
     from .reading import Shown
 
@@ -41,10 +42,14 @@ class Watched:
 
 
 class Pages:
-    """What a server shows. A topology is kept as long as it runs; another one with its name is another one."""
+    """What a server shows. `cluster`: the one that it is of, if any.
 
-    def __init__(self, topologies: Topologies, guard: Guard) -> None:
+    A topology is kept as long as it runs; another one with its name is another one.
+    """
+
+    def __init__(self, topologies: Topologies, guard: Guard, cluster: ManagedCluster | None = None) -> None:
         self.guard = guard
+        self.cluster = cluster
         self._topologies = topologies
         self.logs = LogRing()
         self._watched: dict[str, Watched] = {}

@@ -172,7 +172,7 @@ async def topologies(request: web.Request) -> web.StreamResponse:
     """All topologies."""
     pages = request.app[PAGES]
     found = tuple(summary_of(each) for each in pages.topologies())
-    return document(TopologyList, TopologyList(version(), pages.guard.read_only, found))
+    return document(TopologyList, TopologyList(version(), pages.guard.read_only, found, pages.cluster is not None))
 
 
 async def topology(request: web.Request) -> web.StreamResponse:
@@ -202,8 +202,8 @@ async def component(request: web.Request) -> web.StreamResponse:
 
 async def metrics(request: web.Request) -> web.StreamResponse:
     """The past, as far as it was watched: by the second, or with `step=15` by 15 seconds."""
-    second = _whole(request, "from", 0)
-    coarse = _whole(request, "step", 1) >= 15
+    second = whole(request, "from", 0)
+    coarse = whole(request, "step", 1) >= 15
     return document(Series, watched_of(request).feed.past(second, coarse=coarse))
 
 
@@ -251,7 +251,7 @@ async def snapshots(request: web.Request) -> web.StreamResponse:
 async def logs(request: web.Request) -> web.StreamResponse:
     """The last log records, of this process and of the workers; those of other topologies are left out."""
     name = running_here(request).name
-    lines = request.app[PAGES].logs.since(_whole(request, "from", 0))
+    lines = request.app[PAGES].logs.since(whole(request, "from", 0))
     shown = tuple(line for line in lines if line.topology in ("", name))
     return document(Logs, Logs(levels(), tuple(loggers()), shown))
 
@@ -288,7 +288,8 @@ async def _send(response: web.StreamResponse, event: str, number: int, data: byt
         await response.write(f"{identity}event: {event}\ndata: ".encode() + data + b"\n\n")
 
 
-def _whole(request: web.Request, name: str, default: int) -> int:
+def whole(request: web.Request, name: str, default: int) -> int:
+    """A number of the query. RefusedError if it is none."""
     text = request.query.get(name)
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""The program of `aiostorm ui`: the page of topologies that run in other programs of this user.
+"""The program of `aiostorm ui`: the page of topologies that run in other programs of this user, and of a cluster.
 
     control folder ─ each second ─► RemoteTopologies ─► Dashboard ─► browsers
 
@@ -13,23 +13,37 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ..cluster import RemoteTopologies, find
+from ..cluster import Cluster, RemoteTopologies, find
+from ..cluster.coordination import is_there
 from ..topology import printable
 from ..transport import Security, open_network
 from .errors import CommandError
 
 if TYPE_CHECKING:
-    from ..ui import Dashboard
+    from ..ui import Dashboard, ManagedCluster
+    from .options import ClusterOptions
 
 PERIOD_S: Final = 1.0
 
 
-def run_ui(name: str, dashboard: Dashboard) -> None:
+def run_ui(name: str, dashboard: Dashboard, options: ClusterOptions) -> None:
     """Serve the page until it is interrupted. CommandError and ControlError if a topology that is named cannot be."""
-    asyncio.run(_serve(name, dashboard))
+    asyncio.run(_serve(name, dashboard, managed_cluster(options)))
 
 
-async def _serve(name: str, dashboard: Dashboard) -> None:
+def managed_cluster(options: ClusterOptions) -> ManagedCluster | None:
+    """The cluster of these options; None: none was started here. CommandError for a URL that is none."""
+    try:
+        if not is_there(options.store):
+            return None
+    except ValueError as error:
+        raise CommandError(f"--store: {error}") from error
+    from ..ui import ManagedCluster
+
+    return ManagedCluster(lambda: Cluster(options.store, home=options.home), options.home, options.store)
+
+
+async def _serve(name: str, dashboard: Dashboard, managed: ManagedCluster | None) -> None:
     async with open_network("client", Security()) as network:
         if name:
             find(name)
@@ -37,9 +51,10 @@ async def _serve(name: str, dashboard: Dashboard) -> None:
         problems = await remote.scan()
         if name and not remote.topologies:
             raise CommandError("; ".join(problems) or f"{name} has ended")
-        await dashboard.start(remote)
+        await dashboard.start(remote, managed)
         try:
             shown = ", ".join(str(one.target) for one in remote.topologies.values()) or "nothing yet: none runs"
+            shown += "" if managed is None else f"; and the cluster of {managed.store}"
             _say(f"The page is at {dashboard.url} and shows {shown}. Ctrl-C ends this command, not what it shows.")
             await _watch(remote, problems)
         finally:

@@ -102,6 +102,7 @@ MACHINES: Final = (
     "transport/link/send_buffer.py",
     "transport/codec/values.py",
     "ui/cause.py",
+    "ui/cluster_model.py",
     "ui/error_groups.py",
     "ui/guard.py",
     "ui/history.py",
@@ -171,7 +172,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "transport/net/websockets.py",
         "ui/app.py",  # the server of the page
         "ui/asgi.py",  # its application, behind an ASGI server
-        "ui/commands.py",  # its requests and responses
+        "ui/cluster_routes.py",  # its requests and responses
+        "ui/commands.py",  # the same
         "ui/profiles.py",  # the same
         "ui/routes.py",  # the same
         "ui/traces.py",  # the same
@@ -244,6 +246,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "spark/java.py",  # the process' number, in the name of a file
         "spark/sinks/parquet_store.py",  # the files of a sink, synced and renamed
         "state/sinks/file_sink.py",  # the same
+        "ui/process_logs.py",  # the output of processes of a cluster: no link is followed
         "spark/workers/slot.py",  # does Spark's daemon live? And the current directory
         "spark/workers/backend.py",  # the current directory, for workers on this machine
         *PROGRAMS,
@@ -387,6 +390,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "transport/net/bound_sockets.py",
             "transport/net/tls.py",  # the certificate that the user named
             "ui/assets.py",  # the files of the page, which come with the package
+            "ui/process_logs.py",  # the output of processes of a cluster, in its folder
             "topology/config_layers.py",  # the settings' file, which the user named, before anything runs
             *PROGRAMS,
         ),

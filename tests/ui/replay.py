@@ -33,6 +33,15 @@ async def _serve(feed: dict[str, Any]) -> None:
             return web.json_response({"error": "not recorded"}, status=404)
         return web.json_response(document)
 
+    async def cluster(request: web.Request) -> web.StreamResponse:
+        path = "/".join(unquote(part) for part in request.rel_url.raw_path.split("/")[3:])
+        document = feed.get("cluster", {}).get(path)
+        if document is None:
+            return web.json_response({"error": "not recorded"}, status=404)
+        if "text" in document and "from" in request.query:
+            document = document | {"text": "", "skipped": 0}
+        return web.json_response(document)
+
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -49,6 +58,7 @@ async def _serve(feed: dict[str, Any]) -> None:
     app.router.add_get("/", page)
     app.router.add_get("/{file:(static|vendor)/.*}", page)
     app.router.add_get("/api/v1/topologies{rest:.*}", api)
+    app.router.add_get("/api/v1/{rest:(cluster|nodes).*}", cluster)
     app.on_response_prepare.append(add_headers)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     await runner.setup()

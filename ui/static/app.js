@@ -2,6 +2,8 @@
 //   #/                     topologies
 //   #/t/NAME[/TAB]         a topology: overview, pressure, traces, errors, profile, workers, time, snapshots, logs, config
 //   #/t/NAME/c/COMPONENT   a component
+//   #/cluster, #/n/NODE, #/l/NAME/PROCESS   a cluster, a node of it, the output of a process
+// The pages of a cluster are loaded when they are first looked at.
 
 import { html, render, useEffect, useState } from "../vendor/htm-preact.js";
 import { get, keepToken } from "./api.js";
@@ -33,6 +35,9 @@ const TABS = [
   ["config", "Config", "c", Config],
 ];
 
+const LATER = { cluster: ["./cluster.js", "ClusterPage"], node: ["./cluster.js", "NodePage"], output: ["./output.js", "OutputPage"] };
+const CLUSTER = ["Cluster", "#/cluster"];
+
 const linkTo = (name, rest = "") => `#/t/${encodeURIComponent(name)}${rest}`;
 
 function route() {
@@ -43,6 +48,9 @@ function route() {
       return part; // an address that was typed by hand
     }
   });
+  if (parts[0] === "cluster") return { name: "", page: "cluster" };
+  if (parts[0] === "n" && parts[1]) return { name: "", page: "node", node: parts[1] };
+  if (parts[0] === "l" && parts[1]) return { name: "", page: "output", topology: parts[1], process: parts[2] || "parent" };
   if (parts[0] !== "t" || !parts[1]) return { name: "" };
   return parts[2] === "c" ? { name: parts[1], tab: "c", component: parts[3] || "" } : { name: parts[1], tab: parts[2] || "" };
 }
@@ -106,8 +114,24 @@ function TopologyPage({ at, readOnly, paused }) {
   <//>`;
 }
 
+function Later({ at, paused, status }) {
+  const [page, setPage] = useState({});
+  const [file, name] = LATER[at.page];
+  useEffect(() => {
+    import(file).then((module) => setPage({ [at.page]: module[name] }), (error) => setPage({ error }));
+  }, [at.page]);
+  const crumbs = { cluster: [CLUSTER], node: [CLUSTER, [at.node, ""]], output: [CLUSTER, [`${at.topology} ${at.process}`, ""]] }[at.page];
+  useEffect(() => {
+    document.title = `${crumbs.map(([label]) => label).join(" / ")} – aiostorm`;
+  }, [crumbs.join()]);
+  const Page = page[at.page];
+  const props = { linkTo, paused, name: at.node || at.topology, process: at.process };
+  return html`<${Shell} crumbs=${crumbs} status=${paused ? "paused" : status}>
+    ${page.error ? html`<${Failure} error=${page.error} />` : Page ? html`<${Page} key=${`${props.name}/${props.process}`} ...${props} />` : html`<p class="loading">Loading…</p>`}<//>`;
+}
+
 function Help({ onClose }) {
-  const keys = [["g then l", "all topologies"], ...TABS.map(([, label, key]) => [`g then ${key}`, label.toLowerCase()]), ["arrows", "along the graph"], ["Enter", "open a component"], ["Space", "pause, go on"], ["?", "this help"]];
+  const keys = [["g then l", "all topologies"], ["g then k", "cluster"], ...TABS.map(([, label, key]) => [`g then ${key}`, label.toLowerCase()]), ["arrows", "along the graph"], ["Enter", "open a component"], ["Space", "pause, go on"], ["?", "this help"]];
   return html`<dialog open class="help" aria-labelledby="help-title"><h2 id="help-title">Keys</h2><dl>${keys.map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl><div class="buttons"><button type="button" autofocus onClick=${onClose}>Close</button></div></dialog>`;
 }
 
@@ -121,6 +145,7 @@ function useKeys(at, setPaused, setHelp) {
         afterG = false;
         const tab = TABS.find(([, , key]) => key === event.key);
         if (event.key === "l") location.hash = "#/";
+        else if (event.key === "k") location.hash = "#/cluster";
         else if (tab && at.name) location.hash = linkTo(at.name, tab[0] && `/${tab[0]}`);
         return;
       }
@@ -153,14 +178,15 @@ function App() {
   }, []);
   useKeys(at, setPaused, setHelp);
   useEffect(() => {
-    if (at.name) return undefined;
+    if (at.name || at.page) return undefined;
     document.title = "aiostorm";
     const timer = setInterval(() => document.hidden || paused || read(), 2000);
     return () => clearInterval(timer);
-  }, [at.name, paused]);
+  }, [at.name, at.page, paused]);
   if (list.error && list.error.status === 401) return html`<${Login} onToken=${read} />`;
   const page = at.name
     ? html`<${TopologyPage} key=${at.name} at=${at} readOnly=${!list.data || list.data.read_only} paused=${paused} />`
+    : at.page ? html`<${Later} at=${at} paused=${paused} status=${list.error ? "lost" : ""} />`
     : html`<${Shell} crumbs=${[]} status=${list.error ? "lost" : paused ? "paused" : ""}><${Topologies} list=${list} linkTo=${linkTo} /><//>`;
   return html`${page}${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }

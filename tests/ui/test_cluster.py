@@ -1,0 +1,198 @@
+"""The pages of a cluster: what is shown, ordered, and refused. Over real sockets, with a store in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from aiostorm.cluster.nimbus import TOPOLOGIES, path_of
+from aiostorm.transport import Secret
+from aiostorm.ui.managed import nimbus_rows
+from aiostorm.ui.process_logs import PIECE_BYTES, logged_processes, read_piece
+
+from .clusters import stored_cluster
+from .parts import served
+
+pytestmark = pytest.mark.sockets
+
+LOGS = "api/v1/cluster/topologies/orders/logs"
+
+
+async def test_it_shows_who_leads_the_nodes_and_the_topologies():
+    async with stored_cluster() as page:
+        found = (await page.ask("GET", "api/v1/cluster")).json()
+    assert found["store"] == page.home.store_url
+    assert [(row["name"], row["host"], row["pid"], row["leads"]) for row in found["nimbuses"]] == [
+        ("host-1", "host-1", 11, True),
+        ("n2", "host-2", 22, False),
+    ]
+    assert [(row["name"], row["used"], row["slots"], row["parents"], row["labels"]) for row in found["nodes"]] == [
+        ("node-a", 1, 2, ["orders"], ["gpu"]),
+        ("node-b", 1, 4, [], []),
+    ]
+    large, orders = found["topologies"]
+    assert (orders["state"], orders["placed"], orders["workers"], orders["degraded"]) == (
+        "ACTIVE",
+        2,
+        2,
+        "worker-2 is away",
+    )
+    assert orders["where"] == {"parent": "node-a", "worker-1": "node-a", "worker-2": "node-b"}
+    assert orders["shown"] is False
+    assert (large["state"], large["placed"], large["running_generation"]) == ("WAITING", 0, None)
+    assert "99 slots are needed, and 4 are free" in large["waiting"]
+
+
+async def test_the_list_of_topologies_says_whether_there_is_a_cluster():
+    async with stored_cluster() as page:
+        assert (await page.ask("GET", "api/v1/topologies")).json()["cluster"] is True
+    async with served() as page:
+        assert (await page.ask("GET", "api/v1/topologies")).json()["cluster"] is False
+        for path in ("api/v1/cluster", "api/v1/nodes", "api/v1/nodes/a", LOGS, f"{LOGS}/parent"):
+            answer = await page.ask("GET", path)
+            assert (answer.status, "not of a cluster" in answer.json()["error"]) == (404, True)
+
+
+async def test_it_shows_a_node_with_its_processes():
+    async with stored_cluster() as page:
+        page.log("orders", "worker-1").write_text("hello\n")
+        found = (await page.ask("GET", "api/v1/nodes/node-a")).json()
+        assert found["node"]["host"] == "host-1"
+        assert [(row["topology"], row["process"], row["has_log"]) for row in found["processes"]] == [
+            ("orders", "parent", False),
+            ("orders", "worker-1", True),
+        ]
+        assert [row["name"] for row in (await page.ask("GET", "api/v1/nodes")).json()["nodes"]] == ["node-a", "node-b"]
+        assert (await page.ask("GET", "api/v1/nodes/other")).status == 404
+
+
+async def test_orders_are_written_to_the_store():
+    async with stored_cluster() as page:
+        one = "api/v1/topologies/orders"
+        answer = await page.order("POST", f"{one}/deactivate")
+        assert (answer.status, answer.json()["message"]) == (202, "is to be inactive")
+        assert (await page.record("orders")).wanted == "INACTIVE"
+        await page.order("POST", f"{one}/activate")
+        assert (await page.record("orders")).wanted == "ACTIVE"
+        answer = await page.order("POST", f"{one}/rebalance", {"workers": 3})
+        assert (answer.status, answer.json()["message"]) == (202, "is to be spread anew, with 3 workers")
+        record = await page.record("orders")
+        assert (record.workers, record.generation) == (3, 2)
+        await page.order("POST", f"{one}/rebalance")
+        assert (await page.record("orders")).generation == 3
+        answer = await page.order("POST", f"{one}/kill", {"wait_s": 5.0})
+        assert (answer.status, answer.json()["state"]) == (202, "ENDING")
+        record = await page.record("orders")
+        assert (record.wanted, record.wait_s) == ("KILLED", 5.0)
+        assert (await page.ask("GET", "api/v1/cluster")).json()["topologies"][1]["state"] == "ENDING"
+        answer = await page.order("POST", f"{one}/activate")
+        assert (answer.status, "is being killed" in answer.json()["error"]) == (409, True)
+
+
+@pytest.mark.parametrize("body", [{"workers": 0}, {"workers": 100_000}, {"workers": "3"}, {"workers": True}, []])
+async def test_a_wrong_rebalance_is_refused(body):
+    async with stored_cluster() as page:
+        assert (await page.order("POST", "api/v1/topologies/orders/rebalance", body)).status == 422
+        assert (await page.record("orders")).generation == 1
+
+
+async def test_nothing_is_ordered_without_the_header_or_when_it_is_read_only():
+    async with stored_cluster() as page:
+        for order in ("activate", "deactivate", "rebalance", "kill"):
+            answer = await page.ask("POST", f"api/v1/topologies/orders/{order}", json={})
+            assert (answer.status, "X-Aiostorm" in answer.json()["error"]) == (403, True)
+        assert await page.client.get(path_of(TOPOLOGIES, "orders")) is not None
+    async with stored_cluster(read_only=True) as page:
+        for order in ("activate", "deactivate", "rebalance", "kill"):
+            assert (await page.order("POST", f"api/v1/topologies/orders/{order}", {})).status == 403
+        record = await page.record("orders")
+        assert (record.wanted, record.generation) == ("ACTIVE", 1)
+
+
+async def test_output_needs_the_token():
+    async with stored_cluster(token=Secret(b"0123456789abcdef0123456789abcdef")) as page:
+        page.log("orders", "parent").write_text("a secret of the topology\n")
+        answer = await page.ask("GET", f"{LOGS}/parent")
+        assert (answer.status, b"secret" in answer.body) == (401, False)
+
+
+async def test_the_output_of_a_process_is_followed():
+    async with stored_cluster() as page:
+        log = page.log("orders", "worker-1")
+        log.write_text("one\ntwo\n")
+        page.log("orders", "parent").write_text("")
+        assert (await page.ask("GET", LOGS)).json()["processes"] == ["parent", "worker-1"]
+        first = (await page.ask("GET", f"{LOGS}/worker-1")).json()
+        assert (first["text"], first["next"], first["again"]) == ("one\ntwo\n", 8, False)
+        with log.open("a") as file:
+            file.write("three\nfo")
+        second = (await page.ask("GET", f"{LOGS}/worker-1?from=8")).json()
+        assert (second["text"], second["next"], second["skipped"]) == ("three\n", 14, 0)
+        assert (await page.ask("GET", f"{LOGS}/worker-1?from=x")).status == 400
+        log.write_text("anew\n")  # by a rotation
+        third = (await page.ask("GET", f"{LOGS}/worker-1?from=14")).json()
+        assert (third["text"], third["again"]) == ("anew\n", True)
+
+
+async def test_what_is_asked_for_never_becomes_a_path():
+    async with stored_cluster() as page:
+        page.log("orders", "parent").write_text("fine\n")
+        (page.home.path / "credentials.log").write_text("secret")
+        (page.home.logs("orders") / "other.log").write_text("secret")
+        for process in ("%2e%2e%2f%2e%2e%2fcredentials", "..", "other", "parent.log", "parent%00", "%2fetc%2fpasswd"):
+            answer = await page.ask("GET", f"{LOGS}/{process}")
+            assert (answer.status, b"secret" in answer.body) == (404, False), process
+        for name in ("..", "%2e%2e", "other", "orders%2f..%2forders"):
+            answer = await page.ask("GET", f"api/v1/cluster/topologies/{name}/logs/parent")
+            assert answer.status in (404, 421), name
+
+
+async def test_a_store_that_is_not_there_is_said():
+    async with stored_cluster() as page:
+        (page.home.path / "cluster.db").rename(page.home.path / "away.db")
+        answer = await page.ask("GET", "api/v1/cluster")
+        assert (answer.status, "is no cluster yet" in answer.json()["error"]) == (503, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no links")
+def test_a_link_is_not_read(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "parent.log").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "worker-1.log")
+    found = logged_processes(tmp_path)
+    for process in ("parent", "worker-1"):
+        with pytest.raises(OSError, match="is no file"):
+            read_piece("orders", process, found[process], None)
+
+
+def test_a_long_output_begins_at_a_line_near_its_end(tmp_path):
+    path = tmp_path / "parent.log"
+    line = b"x" * 99 + b"\n"
+    path.write_bytes(line * 10_000)
+    piece = read_piece("orders", "parent", path, None)
+    assert len(piece.text) <= PIECE_BYTES
+    assert piece.text.startswith("x" * 99 + "\n")
+    assert (piece.skipped + len(piece.text), piece.next) == (1_000_000, 1_000_000)
+    later = read_piece("orders", "parent", path, 100)
+    assert (later.skipped > 0, later.next) == (True, 1_000_000)
+
+
+def test_a_line_without_an_end_and_bytes_that_are_no_text_are_shown(tmp_path):
+    path = tmp_path / "parent.log"
+    path.write_bytes(b"\xff" * (PIECE_BYTES + 10))
+    piece = read_piece("orders", "parent", path, None)
+    assert (len(piece.text), piece.skipped) == (PIECE_BYTES, 10)
+    path.write_bytes(b"")
+    assert read_piece("orders", "parent", path, None).text == ""
+
+
+def test_a_nimbus_that_says_something_else_of_itself_is_shown() -> None:
+    found = nimbus_rows("[3]", ["[3]", "{", '{"pid": 1}'])
+    assert [(row.name, row.pid, row.leads) for row in found] == [
+        ("[3]", 0, True),
+        ("{", 0, False),
+        ('{"pid": 1}', 0, False),
+    ]
+    assert nimbus_rows(None, []) == ()
