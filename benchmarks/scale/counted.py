@@ -66,6 +66,11 @@ class Counted:
         """See Coordination."""
         return self._client.status
 
+    @property
+    def silent_s(self) -> float:
+        """See Coordination."""
+        return self._client.silent_s
+
     async def get(self, path: str) -> Node | None:
         """A node."""
         node = await self._client.get(path)

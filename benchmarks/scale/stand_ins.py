@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -102,6 +102,12 @@ class Launching:
     async def remove_unused(self, used: Collection[str]) -> None:
         """No code."""
 
+    async def note_parents(self, addresses: Mapping[str, str]) -> None:
+        """No worker looks for its parent."""
+
+    async def note(self, key: Key, text: str) -> None:
+        """No log."""
+
     async def remove_logs(self, used: Collection[str], now_s: float) -> None:
         """No logs."""
 
@@ -140,6 +146,8 @@ class _State(str):
 
 class Hosted:
     """A LocalCluster with one topology."""
+
+    address = "host.example:40000"
 
     def __init__(self) -> None:
         self.topologies: dict[str, Running] = {}

@@ -38,7 +38,8 @@ _Record = TypeVar("_Record")
 class Reading(NamedTuple):
     """What is wanted, and the records of the topologies.
 
-    `concerned`: names of those whose records are read. `addresses`: of their parents, for each topology with processes here; empty: it has none, or it is not known.
+    `concerned`: names of those whose records are read. `addresses`: of their parents, for each topology with processes
+    here; empty: it has none, or it is not known.
     """
 
     wanted: Wanted

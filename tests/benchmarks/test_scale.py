@@ -54,7 +54,7 @@ def test_an_assignment_wakes_each_node_a_few_times() -> None:
 def test_a_submission_is_written_in_a_few_operations() -> None:
     for nodes in (SMALL, LARGE):
         written = {role: counts.written for role, counts in results()[nodes]["submit one"].items()}
-        assert written == {"client": 2, "nimbus": 2, "parent": 3, "supervisor": 0}
+        assert written == {"client": 2, "nimbus": 2, "parent": 5, "supervisor": 0}
 
 
 def test_nimbus_reads_each_record_once_a_round() -> None:
