@@ -5,6 +5,8 @@
     HOME/blobs/SHA256.blob       code that was submitted          HOME/code/SHA256/    the same, unpacked
     HOME/supervisors/ID/slots/   which processes run, for a supervisor that was restarted
     HOME/run/NAME/               the sockets of a topology        HOME/logs/NAME/      the output of its processes
+    HOME/tokens                  who may order what of nimbus     HOME/audit.log       what they have ordered
+    HOME/nimbus/                 the socket of nimbus, and code that clients send to it
     HOME/state/NAME/             its snapshots, if it does not say where they are to be
 
 1. All of it belongs to this user: folders have the mode 0700, files 0600.
@@ -32,7 +34,7 @@ STORE_VARIABLE: Final = "AIOSTORM_STORE"
 MAX_PATH_BYTES: Final = 76
 """Of the folder: a socket's path has up to 104 bytes on macOS, and 26 come after this."""
 
-_FOLDERS: Final = ("supervisors", "run", "logs", "state")
+_FOLDERS: Final = ("supervisors", "run", "logs", "state", "nimbus")
 """Made with the home folder, so that they are private as it is, whatever the umask."""
 
 _SOCKETS: Final = 8
@@ -99,6 +101,26 @@ class Home:
         except OSError as error:
             raise HomeError(f"{self.credentials} cannot be made: {error.strerror or error}") from error
         return self.credentials
+
+    @property
+    def tokens(self) -> Path:
+        """The tokens of those who may ask nimbus. Not necessarily there."""
+        return self.path / "tokens"
+
+    @property
+    def audit(self) -> Path:
+        """What they have changed."""
+        return self.path / "audit.log"
+
+    @property
+    def nimbus(self) -> Path:
+        """The folder of what clients send to nimbus, and of its socket."""
+        return self.path / "nimbus"
+
+    @property
+    def nimbus_socket(self) -> str:
+        """Where nimbus answers clients, unless it is given another address."""
+        return f"unix:{self.nimbus / 'socket'}"
 
     @property
     def blobs(self) -> Path:

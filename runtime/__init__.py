@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from .clock import Clock, LoopClock, is_virtual
 from .errors import AiostormError, SpawnError, StoreError, StorePlaceError
-from .files import NewFile, make_folders, sync_folder, why_unwritable, write_file
+from .files import OPEN_FLAGS, NewFile, make_folders, sync_folder, why_unwritable, write_file
 from .forking import add_system, remove_system
 from .garbage import age_objects
 from .liveness import LIVENESS, LIVENESS_ORDER, LivenessSettings
@@ -58,6 +58,7 @@ __all__ = [
     "LIVENESS_ORDER",
     "MAX_BLOB_BYTES",
     "MAX_STDIN_BYTES",
+    "OPEN_FLAGS",
     "AiostormError",
     "BlobFiles",
     "Child",

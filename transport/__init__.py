@@ -54,13 +54,14 @@ from .link.sequence import MAX_PAYLOAD_BYTES, LinkSequence, PeerStarted, Sequenc
 from .link.timings import LinkTimings
 from .net.addresses import TcpAddress, check_exposure, is_loopback, parse_address
 from .net.admission import AdmissionLimits
-from .net.authenticated import AuthenticatedNetwork
+from .net.authenticated import AuthenticatedNetwork, RestrictedConnection
 from .net.authentication import Identity
 from .net.blocking import BlockingConnection
 from .net.blocking import dial as dial_blocking
 from .net.bound_sockets import bound_tcp, resolved
 from .net.credentials import VARIABLE as CREDENTIALS_VARIABLE
 from .net.credentials import Credentials, Secret, new_token, read_private
+from .net.limited_warnings import LimitedWarnings
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .net.security import Security
 from .net.socket_network import SocketNetwork, open_network
@@ -97,6 +98,7 @@ __all__ = [
     "Gatherer",
     "Identity",
     "Issued",
+    "LimitedWarnings",
     "Link",
     "LinkClosedError",
     "LinkPulse",
@@ -124,6 +126,7 @@ __all__ = [
     "RemoteMailbox",
     "RemoteRef",
     "RemoteTask",
+    "RestrictedConnection",
     "Secret",
     "Security",
     "SendQueue",

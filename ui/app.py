@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from ..cluster import RunningTopology
+from ..cluster.access import Role
 from ..runtime import AiostormError
 from ..topology import ConfigError
 from ..transport import (
@@ -36,7 +37,7 @@ from ..transport import (
 from .cluster_routes import CLUSTER
 from .commands import COMMANDS
 from .feed import TooManyListenersError
-from .guard import CSRF_HEADER, HEADERS, Asked, Guard, Origin, Role, parse_origin
+from .guard import CSRF_HEADER, HEADERS, Asked, Bearers, Guard, OneToken, Origin, parse_origin
 from .model import Problem
 from .openapi import described
 from .pages import Pages, Topologies
@@ -62,25 +63,31 @@ def subapp(
     running: RunningTopology | LocalCluster,
     *,
     hosts: Iterable[str] = (),
-    token: Secret | None = None,
+    token: Secret | Bearers | None = None,
     read_only: bool = False,
 ) -> web.Application:
     """The pages of a running topology, or of all topologies of a cluster, as an aiohttp application.
 
     Without a token it answers only connections over loopback. `hosts`: further names of the server: `storm.example`,
     `https://storm.example:8443` behind a proxy with TLS; they need a token (ExposedError). `read_only`: nothing can be
-    changed. ValueError for a name that is no host, or a token that is too short.
+    changed. `token`: one, or a TokenFile with the tokens and roles of a cluster. ValueError for a name that is no host,
+    or a token that is too short.
     """
     names = tuple(_origin(host) for host in hosts)
     exposed = [name.host for name in names if name.host != "localhost" and not is_loopback(name.host)]
     if exposed and token is None:
         raise ExposedError(f"the pages are for {exposed[0]}, which other machines can reach: they need a token=")
-    guard = Guard(names, token=token, read_only=read_only)
+    guard = Guard(names, bearers=bearers_of(token), read_only=read_only)
     if isinstance(running, RunningTopology):
         one = running
         return make_app(lambda: {one.name: one}, guard)
     cluster = running
     return make_app(lambda: cluster.topologies, guard)
+
+
+def bearers_of(token: Secret | Bearers | None) -> Bearers | None:
+    """Who may ask. ValueError for a token that is too short."""
+    return OneToken(token) if isinstance(token, Secret) else token
 
 
 def make_app(
@@ -143,7 +150,7 @@ class Dashboard:
         address: str = "127.0.0.1:8080",
         *,
         tls: TlsFiles | None = None,
-        token: Secret | None = None,
+        token: Secret | Bearers | None = None,
         hosts: Iterable[str] = (),
         read_only: bool = False,
     ) -> None:
@@ -152,17 +159,16 @@ class Dashboard:
             raise NetworkError(f"{address}: a browser needs HOST:PORT")
         self._address = parsed
         self._tls = tls
-        self._token = token
+        self._bearers = bearers_of(token)  # a token that is too short is an error now
         self._names = tuple(_origin(host) for host in hosts)
         self._read_only = read_only
-        Guard(token=token)  # a token that is too short is an error now
         self._runner: web.AppRunner | None = None
         self.url = ""
 
     async def check(self) -> list[str]:
         """The IP addresses to listen at. ExposedError if they need TLS and a token; NetworkError if there is none."""
         ips = await resolved(self._address)
-        missing = [name for name, there in (("TLS", self._tls), ("a token", self._token)) if there is None]
+        missing = [name for name, there in (("TLS", self._tls), ("a token", self._bearers)) if there is None]
         if missing and not all(map(is_loopback, ips)):
             raise ExposedError(
                 f"the page at {self._address} can be reached from other machines: it needs {' and '.join(missing)}. "
@@ -184,7 +190,7 @@ class Dashboard:
             raise NetworkError(f"no page: {error}; choose another port, or port 0 for any free one") from error
         port = int(bound[0].socket.getsockname()[1])
         names = (Origin(scheme, self._address.host, port), *self._names)
-        guard = Guard(names, token=self._token, read_only=self._read_only)
+        guard = Guard(names, bearers=self._bearers, read_only=self._read_only)
         app = make_app(lambda: cluster.topologies, guard, all_loggers=True, managed=managed)
         runner = self._runner = web.AppRunner(app, access_log=None, logger=_http_log, shutdown_timeout=CLOSE_S)
         try:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ..cluster import LocalCluster, RunningTopology
     from ..transport import Secret
+    from .guard import Bearers
 
 log = logging.getLogger("aiostorm.ui")
 
@@ -77,7 +78,7 @@ def asgi_app(
     running: RunningTopology | LocalCluster,
     *,
     hosts: Iterable[str] = (),
-    token: Secret | None = None,
+    token: Secret | Bearers | None = None,
     read_only: bool = False,
 ) -> AsgiApp:
     """The pages of a running topology, or of all topologies of a cluster, as an ASGI application.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from ..cluster.access import Role
 from ..cluster.client import NoClusterError
 from ..cluster.coordination import SessionLostError, UnavailableError
 from .cluster_model import ClusterStatus, NodeDetail, NodeList, ProcessLog, ProcessLogs
-from .guard import Role
 from .managed import node_row, processes_on, topology_row
 from .process_logs import logged_processes, read_piece
 from .routes import PAGES, VERSION, RefusedError, Route, document, whole

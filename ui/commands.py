@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
+from ..cluster.access import Role
 from ..cluster.client import MAX_WORKERS, NoClusterError
 from ..cluster.coordination import SessionLostError, UnavailableError
 from ..topology import UPDATABLE
 from .cluster_model import RebalanceOrder
 from .cluster_routes import look_at
-from .guard import Role
 from .model import ConfigOrder, Done, KillOrder, LogLevelOrder, Settings
 from .routes import PAGES, VERSION, RefusedError, Route, adapter_of, document, running_here, watched_of
 from .settings import settings_of, tag_of

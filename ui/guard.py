@@ -9,6 +9,7 @@
 4. Without a token, only connections over loopback or a unix socket are answered, however the server was started.
 5. A token comes in the header Authorization only: never in a URL, nor in a cookie, which a browser adds by itself.
 6. What changes something needs the header CSRF_HEADER, which a form of another site cannot send, and the role OPERATOR.
+7. Roles and tokens are those of a cluster (cluster/access); one token alone is that of an operator.
 
 From: CVE-2025-62593 (Ray: DNS rebinding), CVE-2026-27482 (Ray: a method was forgotten), CVE-2026-21883 (Bokeh: an
 origin that was compared in part).
@@ -16,14 +17,14 @@ origin that was compared in part).
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from ..cluster.access import Holder, Role
 from ..transport import NetworkError, Secret, TcpAddress, parse_address
 
 CSRF_HEADER: Final = "X-Aiostorm"
@@ -49,17 +50,6 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Of every response."""
-
-
-class Role(enum.Enum):
-    """Who may use a route."""
-
-    PUBLIC = "public"
-    """Any process that reaches the server: the page itself, without data, and whether the process lives."""
-    VIEWER = "viewer"
-    """May read: with the token, if there is one."""
-    OPERATOR = "operator"
-    """May change something: as VIEWER, and only if the page is not read-only."""
 
 
 class Origin(NamedTuple):
@@ -97,24 +87,46 @@ class Refusal:
     reason: str
 
 
+class Bearers(Protocol):
+    """Tokens of several holders, each with a role (see TokenFile)."""
+
+    def check(self, text: str) -> Holder | None:
+        """Who has the token with this text; None: it is none, or not valid any more."""
+        ...
+
+
+class OneToken:
+    """One token, whose holder is an operator. ValueError if it is too short."""
+
+    def __init__(self, token: Secret) -> None:
+        if len(token.reveal()) < MIN_TOKEN_CHARS:
+            raise ValueError(f"a token has {MIN_TOKEN_CHARS} characters or more: it is all that keeps others out")
+        self._digest = hashlib.sha256(token.reveal()).digest()
+
+    def check(self, text: str) -> Holder | None:
+        """As Bearers.check."""
+        found = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+        return Holder("the token", Role.OPERATOR) if hmac.compare_digest(found, self._digest) else None
+
+
 class Guard:
     """The rules of one server. `names`: the origins under which it is known, and by the connection's own end.
 
     On connections over loopback these are also `localhost`, `127.0.0.1` and `[::1]` with the connection's port.
-    ValueError for a token that is too short.
+    `bearers`: who may ask; None: any process of this machine.
     """
 
-    def __init__(self, names: tuple[Origin, ...] = (), *, token: Secret | None = None, read_only: bool = False) -> None:
-        if token is not None and len(token.reveal()) < MIN_TOKEN_CHARS:
-            raise ValueError(f"a token has {MIN_TOKEN_CHARS} characters or more: it is all that keeps others out")
+    def __init__(
+        self, names: tuple[Origin, ...] = (), *, bearers: Bearers | None = None, read_only: bool = False
+    ) -> None:
         self.read_only = read_only
         self._names = frozenset(names)
-        self._token = None if token is None else hashlib.sha256(token.reveal()).digest()
+        self._bearers = bearers
 
     @property
     def has_token(self) -> bool:
         """Is a token needed?"""
-        return self._token is not None
+        return self._bearers is not None
 
     def refusal(self, asked: Asked, role: Role | None) -> Refusal | None:
         """Why a request is refused; None: it may go on."""
@@ -129,8 +141,12 @@ class Guard:
             return Refusal(403, "this route has no role")
         if not _from_here(asked, known, role):
             return Refusal(403, "a page of another site may not ask this server")
-        if role is not Role.PUBLIC and not self._knows_token(asked.authorization):
-            return Refusal(401, "the token is missing or wrong")
+        if role is not Role.PUBLIC and self._bearers is not None:
+            holder = _holder(self._bearers, asked.authorization)
+            if holder is None:
+                return Refusal(401, "the token is missing or wrong")
+            if not holder.role.includes(role):
+                return Refusal(403, f"this needs the role {role.value}, and the token {holder.name} has another one")
         if role is Role.OPERATOR and self.read_only:
             return Refusal(403, "this page is read-only")
         if asked.method not in SAFE_METHODS and asked.csrf != "1":
@@ -147,12 +163,12 @@ class Guard:
         own = {Origin(asked.scheme, name, port) for name in names for port in ports}
         return {each for each in own | self._names if split_host(asked.hosts[0], each.scheme) == (each.host, each.port)}
 
-    def _knows_token(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, given = authorization.partition(" ")
-        found = hashlib.sha256(given.strip().encode("utf-8", "surrogateescape")).digest()
-        return hmac.compare_digest(found, self._token) and scheme.lower() == "bearer"
+
+def _holder(bearers: Bearers, authorization: str) -> Holder | None:
+    """Who has the token in the header."""
+    scheme, _, given = authorization.partition(" ")
+    found = bearers.check(given.strip())
+    return found if scheme.lower() == "bearer" else None
 
 
 def _from_here(asked: Asked, known: set[Origin], role: Role) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from .guard import CSRF_HEADER, Role
+from ..cluster.access import Role
+from .guard import CSRF_HEADER
 from .model import Problem
 
 if TYPE_CHECKING:

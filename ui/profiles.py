@@ -8,9 +8,9 @@ from typing import Final
 from aiohttp import web
 
 from ..cluster import RemoteTopology
+from ..cluster.access import Role
 from ..runtime import Profile  # noqa: TC001 - pydantic reads the annotations
 from .commands import body_of
-from .guard import Role
 from .routes import VERSION, RefusedError, Route, document, watched_of
 
 MOST_S: Final = 30.0

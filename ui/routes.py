@@ -18,11 +18,11 @@ from pydantic import TypeAdapter
 
 from ..backpressure import Backpressure
 from ..cluster import RemoteTopology, RunningTopology, State, loggers
+from ..cluster.access import Role
 from ..metrics import content_type, render
 from ..runtime import AiostormError
 from .assets import assets
 from .error_groups import grouped
-from .guard import Role
 from .logs import levels
 from .model import (
     ComponentDetail,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from ..cluster import RemoteTopology, TraceError
+from ..cluster.access import Role
 from ..metrics import Trace
 from .commands import body_of
-from .guard import Role
 from .routes import VERSION, RefusedError, Route, document, watched_of
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The `aiostorm` command: a table of commands, each a module that is imported when it is used.
 
 1. Exit codes: 0 success; 1 the topology failed or did not process every message; 2 the command cannot be done (a
-   target, an option, a configuration); 78 it would be open to other machines without TLS and token; for 124, 130 and
-   143 see `run`, for 69 `cluster/worker/worker`.
+   target, an option, a configuration); 77 a token is refused, or its role does not allow it; 78 it would be open to
+   other machines without TLS and token; for 124, 130 and 143 see `run`, for 69 `cluster/worker/worker`.
 2. Mistakes of the user are reported in one message without a traceback; `--debug` shows the traceback.
 3. Only results go to the standard output; progress, logs and errors go to the standard error.
 4. Only the command line has signal handlers, its own event loop and configured logging. A command imports what it needs
@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "spare": "",
     "submit": "Hand a topology over to a cluster, which runs it until it is killed.",
     "supervisor": "Run the supervisor of a node: it runs the topologies that nimbus assigns to it.",
+    "token": "Make, list and revoke the tokens of those who may order something of a cluster.",
     "top": "Show running topologies in the terminal: rates, mailboxes, latencies, why spouts wait, errors.",
     "trace": "Trace one tuple tree of a running topology.",
     "ui": "Show topologies that run in other programs in a browser.",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ..cluster import Cluster, NotRunningError
-from .cluster_view import list_text, nodes_document, nodes_text, runs_text, show_text, topology_document
+from .cluster_view import list_text, nodes_document, nodes_text, runs_text, show_text, tokens_text, topology_document
 from .errors import CommandError, UnavailableCommandError
 from .logs import log_to
 
@@ -58,7 +58,8 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> i
     """Open the cluster and do this. The exit code; CommandError."""
 
     async def opened() -> int:
-        async with Cluster(options.store, home=options.home) as cluster:
+        cluster_of = Cluster(options.store, home=options.home, token_file=options.token_file, ca=options.ca)
+        async with cluster_of as cluster:
             return await work(cluster)
 
     handler = logging.StreamHandler()
@@ -121,6 +122,33 @@ async def nodes(cluster: Cluster, *, as_json: bool) -> int:
     """Who leads, and the supervisors."""
     leader, found = await cluster.leader(), await cluster.nodes()
     _print(nodes_text(leader, found), nodes_document(leader, found), as_json=as_json)
+    return 0
+
+
+async def logs(cluster: Cluster, name: str, process: str, lines: int, *, follow: bool) -> int:
+    """The last lines of a topology's processes, on the machine of nimbus."""
+    if follow:
+        raise CommandError("-f needs the files: leave out --nimbus on a node where it runs, or leave out -f")
+    found = await cluster.logs(name, process, lines)
+    if not found:
+        what = f"{name} has no logs of {process!r}" if process else f"there are no logs of {name!r}"
+        raise CommandError(f"{what} on the machine of nimbus: `aiostorm show {name}` says where it runs")
+    width = max(map(len, found))
+    for each, kept in found.items():
+        for line in kept:
+            click.echo(line if process else f"{each:<{width}} | {line}")
+    return 0
+
+
+async def list_tokens(cluster: Cluster, *, as_json: bool) -> int:
+    """The tokens, as nimbus has them."""
+    click.echo(tokens_text(await cluster.tokens(), as_json=as_json))
+    return 0
+
+
+async def revoke_token(cluster: Cluster, name: str) -> int:
+    """Revoke a token."""
+    await cluster.revoke_token(name)
     return 0
 
 

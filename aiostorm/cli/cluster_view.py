@@ -15,6 +15,7 @@ from .report import printable, table
 
 if TYPE_CHECKING:
     from ..cluster import NodeInfo, TopologyInfo
+    from ..cluster.access import TokenInfo
     from ..cluster.nimbus import ErrorEntry
 
 NOTE_CHARS: Final = 70
@@ -85,6 +86,19 @@ def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
     ]
     head = ("node", "host", "slots used", "parents", "workers may have", "labels", "version")
     return f"{leads}\n\n{table(rows, head, frozenset({2, 3}))}"
+
+
+def tokens_text(found: Sequence[TokenInfo], *, as_json: bool) -> str:
+    """The tokens, for people or as JSON."""
+    if as_json:
+        return json.dumps({"tokens": [asdict(each) for each in found]}, indent=2)
+    if not found:
+        return "no tokens: `aiostorm token add NAME --role ROLE` makes one"
+    rows = [
+        (each.name, each.role, _time(each.made_s), "no end" if each.ends_s is None else _time(each.ends_s))
+        for each in found
+    ]
+    return table(rows, ("token", "role", "made", "valid until"))
 
 
 def runs_text(each: TopologyInfo) -> str:

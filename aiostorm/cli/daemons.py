@@ -3,7 +3,8 @@
 1. They run until Ctrl-C or SIGTERM, and end with 0 then. A second one ends them at once.
 2. When the session with the store is lost, they open another one and go on: that is no reason to end.
 3. An error that is not expected ends them with 1 and a traceback: what has started them starts them again.
-4. They listen at no port. A supervisor with an address tries at its start whether its processes will be reached there.
+4. They listen at no port, but nimbus with --listen. A supervisor with an address tries at its start whether its
+   processes will be reached there.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from ..cluster.supervisor import (
 )
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
+from .answering import Answering, answer_clients
 from .cluster_view import leader_text
 from .errors import BusyCommandError, CommandError, ExposedCommandError
 from .host import try_host
@@ -76,11 +78,15 @@ class SupervisorOptions:
     cores: float = 0.0
 
 
-def run_nimbus(options: ClusterOptions, blobs: str | None) -> int:
-    """Run nimbus. `blobs`: the place of submitted code; None: as it is, or the home folder. CommandError, HomeError."""
+def run_nimbus(options: ClusterOptions, blobs: str | None, answering: Answering | None = None) -> int:
+    """Run nimbus. `blobs`: the place of submitted code; None: as it is, or the home folder.
+
+    `answering`: where clients ask it; None: at the socket in the home folder. CommandError, HomeError, ExposedError.
+    """
     options.home.make()
     options.home.make_credentials()
-    return _run("nimbus", lambda stop: _nimbus(options.store, blobs, stop))
+    answering = answering or Answering(options.home.nimbus_socket)
+    return _run("nimbus", lambda stop: _nimbus(options, blobs, answering, stop))
 
 
 def run_supervisor(options: ClusterOptions, given: SupervisorOptions) -> int:
@@ -143,14 +149,19 @@ def _opener(store: str, clock: Clock) -> OpenStore:
 # -- nimbus ------------------------------------------------------------------------------------------------------------
 
 
-async def _nimbus(store: str, blobs: str | None, stop: asyncio.Event) -> None:
+async def _nimbus(options: ClusterOptions, blobs: str | None, answering: Answering, stop: asyncio.Event) -> None:
     clock, host, pid = LoopClock(), platform.node(), os.getpid()
-    who = json.dumps({"host": host, "pid": pid, "started": round(clock.now(), 3)}).encode()
-    log.info("nimbus begins on %s (pid %d); store %s", host, pid, store)
+    who = {"host": host, "pid": pid, "started": round(clock.now(), 3), "address": answering.shown}
+    log.info("nimbus begins on %s (pid %d); store %s", host, pid, options.store)
+    open_store = _opener(options.store, clock)
     async with asyncio.TaskGroup() as group:
-        leading = group.create_task(keep_leading(_opener(store, clock), clock, who, blobs))
+        tasks = [
+            group.create_task(keep_leading(open_store, clock, json.dumps(who).encode(), blobs)),
+            group.create_task(answer_clients(options, answering, open_store, clock)),
+        ]
         await stop.wait()
-        leading.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 async def keep_leading(open_store: OpenStore, clock: Clock, who: bytes, blobs: str | None) -> None:

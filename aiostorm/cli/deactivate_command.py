@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import cluster_options, debug_option, json_option, take_cluster_options
+from .options import client_options, debug_option, json_option, take_cluster_options
 
 
 @click.command(epilog="Exit codes: 0 ordered, 2 cannot be done, 69 no cluster here, or its store cannot be reached.")
 @click.argument("name")
 @json_option
-@cluster_options
+@client_options
 @debug_option
 def deactivate(name: str, as_json: bool, debug: bool, **options: Any) -> None:
     """Let the spouts of a topology of a cluster pause.

@@ -32,6 +32,12 @@ class UnavailableCommandError(CommandError):
     exit_code = 69
 
 
+class DeniedCommandError(CommandError):
+    """The token is refused, or its role does not allow this: exit code 77 (EX_NOPERM)."""
+
+    exit_code = 77
+
+
 class BusyCommandError(CommandError):
     """Another process does this already: exit code 75 (EX_TEMPFAIL)."""
 
@@ -65,6 +71,7 @@ def errors(*, debug: bool) -> Iterator[None]:
 def _refused(error: AiostormError) -> CommandError | None:
     """An error because of the cluster, the network, the credentials or Spark; None for any other error."""
     from ..cluster import ClusterError, HomeError, NoClusterError
+    from ..cluster.access import AuditError, DeniedError, RequestError
     from ..cluster.code import CodeError
     from ..cluster.coordination import CoordinationError, SessionLostError, UnavailableError
     from ..runtime import StoreError
@@ -73,9 +80,12 @@ def _refused(error: AiostormError) -> CommandError | None:
 
     if isinstance(error, ExposedError):
         return ExposedCommandError(str(error))
+    if isinstance(error, DeniedError):
+        return DeniedCommandError(str(error))
     if isinstance(error, NoClusterError | UnavailableError | SessionLostError):
         return UnavailableCommandError(str(error))
-    if isinstance(error, ClusterError | CoordinationError | CodeError | HomeError | StoreError):
+    of_cluster = ClusterError | CoordinationError | CodeError | HomeError | StoreError | AuditError | RequestError
+    if isinstance(error, of_cluster):
         return CommandError(str(error))
     cannot = CredentialsError | NetworkError | SparkUnavailableError | SparkWorkersError
     return CommandError(str(error)) if isinstance(error, cannot) else None

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import cluster_options, debug_option, json_option, take_cluster_options
+from .options import client_options, debug_option, json_option, take_cluster_options
 
 
 @click.command(
@@ -24,7 +24,7 @@ from .options import cluster_options, debug_option, json_option, take_cluster_op
     help="How long messages under way may take, after its spouts have stopped. Default: its message timeout.",
 )
 @json_option
-@cluster_options
+@client_options
 @debug_option
 def kill(name: str, drain_s: float | None, as_json: bool, debug: bool, **options: Any) -> None:
     """End a topology of a cluster.

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import cluster_options, debug_option, json_option, take_cluster_options
+from .options import client_options, debug_option, json_option, take_cluster_options
 
 
 @click.command(epilog="Exit codes: 0 listed, 2 cannot be done, 69 no cluster here, or its store cannot be reached.")
 @json_option
-@cluster_options
+@client_options
 @debug_option
 def list(as_json: bool, debug: bool, **options: Any) -> None:  # noqa: A001 - the name of the command
     """List the topologies of a cluster.

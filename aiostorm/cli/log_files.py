@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 65_536
 MAX_LINE_BYTES: Final = 65_536
+MAX_SENT_BYTES: Final = 4 * 1024 * 1024
 PERIOD_S: Final = 0.2
 SUFFIX: Final = ".log"
 BEFORE: Final = ".1"
@@ -65,6 +66,26 @@ def log_files(folder: Path) -> dict[str, Path]:
     except OSError:
         return {}
     return {name: folder / f"{name}{SUFFIX}" for name in sorted(names, key=lambda name: (len(name), name))}
+
+
+def last_lines(folder: Path, process: str, lines: int) -> dict[str, list[str]]:
+    """Process (empty: all) → its last lines, at most MAX_SENT_BYTES of them together. A process is never a path."""
+    found = log_files(folder)
+    if process:
+        found = {name: path for name, path in found.items() if name == process}
+    left, read = MAX_SENT_BYTES, dict[str, list[str]]()
+    for name, path in found.items():
+        opened = LogFile(path, lines)
+        try:
+            kept = read[name] = list[str]()
+            for line in opened.read(at_end=True):
+                left -= len(line)
+                if left < 0:
+                    return read
+                kept.append(line)
+        finally:
+            opened.close()
+    return read
 
 
 class LogFile:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from .errors import errors
-from .options import cluster_options, debug_option, take_cluster_options
+from .options import client_options, debug_option, take_cluster_options
 
 
 @click.command(epilog="Exit codes: 0 shown, 2 there are no such logs here, 130 Ctrl-C.")
@@ -23,13 +24,14 @@ from .options import cluster_options, debug_option, take_cluster_options
     help="How many of the last lines of each process.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Show what comes, too, until Ctrl-C.")
-@cluster_options
+@client_options
 @debug_option
 def logs(name: str, process: str, lines: int, follow: bool, debug: bool, **options: Any) -> None:
     """Show what the processes of a topology of a cluster have logged on this machine.
 
     PROCESS is `parent`, or a worker as `worker-1`; without it the lines of all are shown, each with its process. Other
-    machines have the logs of what runs there: `aiostorm show NAME` says where that is.
+    machines have the logs of what runs there: `aiostorm show NAME` says where that is. With --nimbus the lines are
+    those of the machine of nimbus.
 
     \b
       aiostorm logs orders
@@ -37,6 +39,10 @@ def logs(name: str, process: str, lines: int, follow: bool, debug: bool, **optio
     """
     place = take_cluster_options(options)
     with errors(debug=debug):
+        if place.asks_nimbus:
+            from . import cluster as program
+
+            sys.exit(program.run(place, lambda opened: program.logs(opened, name, process, lines, follow=follow)))
         from .log_files import show_logs
 
         show_logs(place.home, name, process, lines, follow=follow)

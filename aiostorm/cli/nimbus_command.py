@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="Exit codes: 0 Ctrl-C or SIGTERM, 1 an unexpected error, 2 the folder, the store or --blobs cannot be used."
+    epilog="Exit codes: 0 Ctrl-C or SIGTERM, 1 an unexpected error, 2 the folder, the store, --blobs or --listen "
+    "cannot be used, 78 other machines could ask it without TLS or tokens."
 )
 @cluster_options
 @click.option(
@@ -25,14 +26,35 @@ if TYPE_CHECKING:
     help="Folder or fsspec URL for the code of submitted topologies, which all nodes reach. Default: the folder of "
     "--home, for a cluster of one machine. It is the same for all of the cluster's life.",
 )
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Answer clients (--nimbus) at this address. Default: at a socket in the folder of --home, for this user only.",
+)
+@click.option(
+    "--certificates",
+    type=click.Path(path_type=str, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Folder with certificate.pem, key.pem and ca.pem, of `aiostorm certs node`: for --listen at an address that "
+    "other machines can reach.",
+)
 @log_level_option
 @log_format_option
 @debug_option
-def nimbus(blobs: str | None, log_level: str, log_format: LogFormat, debug: bool, **options: Any) -> None:
+def nimbus(
+    blobs: str | None,
+    listen: str | None,
+    certificates: str | None,
+    log_level: str,
+    log_format: LogFormat,
+    debug: bool,
+    **options: Any,
+) -> None:
     """Run the nimbus of a cluster: it decides on which nodes topologies run.
 
     Start it, and a supervisor on each node; then submit topologies. Several may run: one leads, and another one takes
-    over when that one ends. Topologies go on while none runs. It listens at no port: it reads and writes the store.
+    over when that one ends. Topologies go on while none runs. With --listen, those who have a token (`aiostorm token`)
+    order from other machines and accounts; without it, it listens at no port.
 
     \b
       aiostorm nimbus &
@@ -40,6 +62,7 @@ def nimbus(blobs: str | None, log_level: str, log_format: LogFormat, debug: bool
       aiostorm submit mypackage.jobs:topology
     """
     with errors(debug=debug):
+        from .answering import answering_of
         from .daemons import run_nimbus
         from .start import configure_daemon, take_credentials
 
@@ -47,5 +70,6 @@ def nimbus(blobs: str | None, log_level: str, log_format: LogFormat, debug: bool
         configure_daemon(log_level, log_format)
         if blobs is not None and "://" not in blobs:
             blobs = str(Path(blobs).expanduser().absolute())
-        code = run_nimbus(take_cluster_options(options), blobs)
+        place = take_cluster_options(options)
+        code = run_nimbus(place, blobs, answering_of(place.home, listen, certificates))
     sys.exit(code)

@@ -253,11 +253,49 @@ def cluster_options(command: Any) -> Any:
     return command
 
 
+def client_options(command: Any) -> Any:
+    """The options of `cluster_options`, and those of a nimbus that is asked; `take_cluster_options` reads them."""
+    options = (
+        click.option(
+            "--nimbus",
+            envvar="AIOSTORM_NIMBUS",
+            metavar="URL",
+            help="Ask a nimbus, as aiostorm://HOST:PORT (several: with commas), and not the store. Needs a token. "
+            "Default: AIOSTORM_NIMBUS.",
+        ),
+        click.option(
+            "--token-file",
+            envvar="AIOSTORM_TOKEN_FILE",
+            metavar="FILE",
+            help="Your token (0600), of `aiostorm token add`, for --nimbus. Default: AIOSTORM_TOKEN_FILE.",
+        ),
+        click.option(
+            "--ca",
+            envvar="AIOSTORM_CA",
+            metavar="FILE",
+            help="The certificate of the cluster's CA (ca.pem), for a nimbus on another machine. Default: AIOSTORM_CA.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return cluster_options(command)
+
+
 class ClusterOptions(NamedTuple):
-    """What the options of `cluster_options` say. `store`: the URL of the coordination store."""
+    """What the options of `cluster_options` say. `store`: the URL of the coordination store, or of a nimbus.
+
+    `token_file`, `ca`: for a nimbus.
+    """
 
     home: Home
     store: str
+    token_file: str | None = None
+    ca: str | None = None
+
+    @property
+    def asks_nimbus(self) -> bool:
+        """Is a nimbus asked, and not the store?"""
+        return self.store.startswith("aiostorm://")
 
 
 def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
@@ -266,6 +304,11 @@ def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
 
     given, store = options.pop("home"), options.pop("store")
     home = Home.default() if given is None else Home(given.absolute())
+    nimbus, token_file, ca = (options.pop(name, None) for name in ("nimbus", "token_file", "ca"))
+    if nimbus:
+        if not nimbus.startswith("aiostorm://"):
+            raise CommandError(f"--nimbus is aiostorm://HOST:PORT, or aiostorm://unix:PATH, not {nimbus!r:.100}")
+        return ClusterOptions(home, nimbus, token_file, ca)
     return ClusterOptions(home, store or home.store_url)
 
 

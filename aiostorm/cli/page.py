@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -9,6 +10,7 @@ import click
 from .errors import CommandError
 
 if TYPE_CHECKING:
+    from ..cluster.access import TokenFile
     from ..transport import Secret
     from ..ui import Dashboard
 
@@ -63,12 +65,20 @@ class PageOptions(NamedTuple):
         except ValueError as error:
             raise CommandError(f"--ui: {error}") from error
 
-    def _token(self) -> Secret | None:
+    def _token(self) -> Secret | TokenFile | None:
+        """One token, or the file with those of a cluster."""
         from ..transport import Secret, read_private
 
         if not self.token_file:
             return None
-        return Secret(read_private(self.token_file, MAX_TOKEN_BYTES).strip())
+        found = read_private(self.token_file, MAX_TOKEN_BYTES).strip()
+        if not found.startswith(b"{"):
+            return Secret(found)
+        from ..cluster.access import TokenFile
+
+        tokens = TokenFile(Path(self.token_file))
+        tokens.read()
+        return tokens
 
 
 def page_options(command: Any) -> Any:
@@ -85,7 +95,8 @@ def page_options(command: Any) -> Any:
         click.option(
             "--ui-token-file",
             type=click.Path(path_type=str, dir_okay=False),
-            help="File (0600) with the page's token, 32 characters or more. Needed if other machines can reach it.",
+            help="File (0600) with the page's token, 32 characters or more, or with the tokens of `aiostorm token` (in "
+            "the cluster's folder). Needed if other machines can reach it.",
         ),
         click.option(
             "--ui-host",

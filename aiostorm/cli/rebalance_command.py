@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import cluster_options, debug_option, json_option, take_cluster_options
+from .options import client_options, debug_option, json_option, take_cluster_options
 
 
 @click.command(
@@ -34,7 +34,7 @@ from .options import cluster_options, debug_option, json_option, take_cluster_op
     help="How long to wait until it runs so; 0: do not wait.",
 )
 @json_option
-@cluster_options
+@client_options
 @debug_option
 def rebalance(name: str, workers: int | None, wait_s: float, as_json: bool, debug: bool, **options: Any) -> None:
     """Spread a topology of a cluster anew over its nodes.

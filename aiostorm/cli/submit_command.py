@@ -10,7 +10,7 @@ import click
 
 from .errors import errors
 from .options import (
-    cluster_options,
+    client_options,
     config_options,
     debug_option,
     guarantee_options,
@@ -77,7 +77,7 @@ from .quantities import size
     help="How long to wait until it runs; 0: do not wait.",
 )
 @json_option
-@cluster_options
+@client_options
 @debug_option
 def submit(
     target: str,

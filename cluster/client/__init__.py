@@ -8,12 +8,14 @@ cluster.py    the client
 checking.py   the target in a process of its own, before it is submitted
 settings.py   settings as a record holds them
 reading.py    the records of a cluster
+nimbus.py     the same by a nimbus, which checks a token
 views.py      what they say of topologies and nodes
 """
 
 from .checking import CHECK_S, CheckedTarget
 from .cluster import MAX_TASKS, MAX_WORKERS, START_S, Cluster
 from .errors import CheckError, ClusterError, NoClusterError, NotRunningError
+from .nimbus import TOKEN_VARIABLE, AskedNimbus, NimbusOrders, asked_nimbus
 from .views import NodeInfo, TopologyInfo
 
 __all__ = [
@@ -21,12 +23,16 @@ __all__ = [
     "MAX_TASKS",
     "MAX_WORKERS",
     "START_S",
+    "TOKEN_VARIABLE",
+    "AskedNimbus",
     "CheckError",
     "CheckedTarget",
     "Cluster",
     "ClusterError",
+    "NimbusOrders",
     "NoClusterError",
     "NodeInfo",
     "NotRunningError",
     "TopologyInfo",
+    "asked_nimbus",
 ]

@@ -12,7 +12,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import getpass
 import json
+import logging
+import platform
 import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -24,6 +28,8 @@ from ...runtime import ChildLine, PythonSpawner
 from ..code import unpack
 from ..stale_files import own_name, remove_tree, sweep
 from .errors import CheckError
+
+log = logging.getLogger("aiostorm.client")
 
 CHECK_S: Final = 30.0
 """How long the import of a target and the making of its topology may take."""
@@ -83,6 +89,25 @@ async def check_target(
             child.kill()
             await child.wait()
     return _read(output, target, code_of_end)
+
+
+def warn_if_not_installed(checked: CheckedTarget, archive: bytes | None) -> None:
+    """Say so if the nodes may not have the module of a target."""
+    parts = Path(checked.file).parts
+    if archive is None and checked.file and not {"site-packages", "dist-packages"}.intersection(parts):
+        log.warning(
+            "%s is not in site-packages, and no code is submitted: nodes find it only where they have the same file; "
+            "submit its folder with --code (code=)",
+            checked.file,
+        )
+
+
+def submitter() -> str:
+    """This user and machine."""
+    user = ""
+    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in a container
+        user = getpass.getuser()
+    return f"{user}@{platform.node()}"
 
 
 class _Output:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import logging
 import os
 import platform
@@ -38,6 +37,7 @@ from ..nimbus import (
     ErrorEntry,
     OrderError,
     TopologyRecord,
+    Wanted,
     pack,
     path_of,
     rebalance,
@@ -47,8 +47,9 @@ from ..nimbus import (
     why_unknown,
 )
 from ..targets import parse_target
-from .checking import CHECK_S, CheckedTarget, check_target
+from .checking import CHECK_S, CheckedTarget, check_target, submitter, warn_if_not_installed
 from .errors import ClusterError, NotRunningError
+from .nimbus import NimbusOrders, asked_nimbus
 from .places import Here, check_code_place, check_state_place
 from .reading import no_cluster, read_all, read_errors, read_one
 from .settings import recorded
@@ -57,6 +58,7 @@ from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topo
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ...topology import Config
+    from ..access import TokenInfo
     from ..coordination import Coordination
 
 log = logging.getLogger("aiostorm.client")
@@ -84,6 +86,10 @@ class Cluster:
     `store`: the URL of its coordination store; None: AIOSTORM_STORE, else that of `home`. `home`: its folder on this
     machine; None: AIOSTORM_HOME, else ~/.local/state/aiostorm. All methods raise UnavailableError while the store
     cannot be reached, NoClusterError if there is none, and OrderError for an unknown topology.
+
+    `Cluster("aiostorm://host:6700", token_file="ann.token")` asks a nimbus instead, which does what the token's role
+    allows: DeniedError. Several addresses: with commas. `ca`: the CA's certificate, needed for
+    another machine.
     """
 
     def __init__(
@@ -91,6 +97,8 @@ class Cluster:
         store: str | None = None,
         *,
         home: Home | Path | str | None = None,
+        token_file: Path | str | None = None,
+        ca: Path | str | None = None,
         clock: Clock | None = None,
         open_store: OpenStore = open_coordination,
     ) -> None:
@@ -100,8 +108,13 @@ class Cluster:
         self._open_store = open_store
         self._stack = contextlib.AsyncExitStack()
         self._opened: Coordination | None = None
+        self._asked = asked_nimbus(self.store, token_file, ca)
+        self._nimbus: NimbusOrders | None = None
 
     async def __aenter__(self) -> Self:
+        if self._asked is not None:
+            self._nimbus = await self._stack.enter_async_context(self._asked.opened(self._clock))
+            return self
         if self._open_store is open_coordination and not await asyncio.to_thread(is_there, self.store):
             raise no_cluster(self.store)
         self._opened = await self._stack.enter_async_context(self._open_store(self.store, self._clock))
@@ -110,7 +123,7 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._opened = None
+        self._opened = self._nimbus = None
         await self._stack.aclose()
 
     # -- orders --------------------------------------------------------------------------------------------------------
@@ -131,6 +144,7 @@ class Cluster:
         initial: Literal["ACTIVE", "INACTIVE"] = "ACTIVE",
         check: bool = True,
         check_timeout_s: float = CHECK_S,
+        submitted_by: str = "",
     ) -> TopologyInfo:
         """Hand a topology over to the cluster: it is stored, and will run. `wait_running` waits for that.
 
@@ -138,7 +152,7 @@ class Cluster:
         None: they are installed on the nodes. `workers`: None: topology.workers, else 2. `labels`: those that its nodes
         must have. `fewer`: it may start with fewer workers if too few slots are free. `worker_memory_bytes`,
         `worker_cores`: what each worker may take; 0: that is not declared. `check`: import the target here, in a
-        process of its own, and check the topology.
+        process of its own, and check the topology. `submitted_by`: empty: this user and machine.
 
         CheckError, ConfigError, ArchiveError, StoreError, TargetError; OrderError if there is one of that name;
         RecordError if its settings and arguments are too large; ValueError.
@@ -163,8 +177,9 @@ class Cluster:
             checked = await check_target(target, arguments, settings, archive, timeout_s=check_timeout_s)
             _check_size(checked)
             check_name(name := name or checked.name)
-            _warn_if_not_installed(checked, archive)
-        check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
+            warn_if_not_installed(checked, archive)
+        if self._nimbus is None:
+            check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
         record = TopologyRecord(
             target,
             tuple(arguments),
@@ -173,7 +188,7 @@ class Cluster:
             fewer=fewer,
             labels=frozenset(labels),
             wanted=initial,
-            submitted_by=_submitter(),
+            submitted_by=submitted_by or submitter(),
             submitted_s=self._clock.now(),
             worker_memory_bytes=worker_memory_bytes,
             worker_cores=worker_cores,
@@ -184,26 +199,31 @@ class Cluster:
 
     async def activate(self, name: str) -> None:
         """Let its spouts emit."""
-        await self._order(want(self._client, name, "ACTIVE"))
+        await self._want(name, "ACTIVE")
 
     async def deactivate(self, name: str) -> None:
         """Let its spouts pause."""
-        await self._order(want(self._client, name, "INACTIVE"))
+        await self._want(name, "INACTIVE")
 
     async def kill(self, name: str, wait_s: float | None = None) -> None:
         """End it: it drains for at most `wait_s`; None: its message timeout. `wait_ended` waits for the end."""
-        await self._order(want(self._client, name, "KILLED", wait_s))
+        await self._want(name, "KILLED", wait_s)
 
     async def rebalance(self, name: str, workers: int | None = None) -> None:
         """Spread it anew over the nodes, with so many workers; None: as many as it has."""
         if workers is not None:
             _check_workers(workers)
-        await self._order(rebalance(self._client, name, workers))
+        if self._nimbus is not None:
+            await self._nimbus.rebalance(name, workers)
+            return await self._warn_if_no_leader()
+        return await self._order(rebalance(self._client, name, workers))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def topologies(self) -> list[TopologyInfo]:
         """All topologies, sorted by name. What cannot be read is named in the log, and left out."""
+        if self._nimbus is not None:
+            return await self._nimbus.topologies()
         records = await read_all(self._client)
         for why in records.unread.values():
             log.warning("%s", why)
@@ -212,22 +232,38 @@ class Cluster:
     async def topology(self, name: str) -> TopologyInfo:
         """One topology."""
         check_name(name)
+        if self._nimbus is not None:
+            return await self._nimbus.topology(name)
         for found in await self.topologies():
             if found.name == name:
                 return found
         raise OrderError(await why_unknown(self._client, name))
 
+    async def find(self, name: str) -> TopologyInfo | None:
+        """One topology, without why it waits; None: there is none."""
+        check_name(name)
+        if self._nimbus is not None:
+            return await self._nimbus.find(name)
+        records = await read_one(self._client, name)
+        return topology_of(name, records) if name in records.topologies else None
+
     async def nodes(self) -> list[NodeInfo]:
         """The supervisors that are there, sorted by name."""
+        if self._nimbus is not None:
+            return await self._nimbus.nodes()
         return nodes_of(await read_all(self._client))
 
     async def leader(self) -> str | None:
         """The nimbus that leads; None: there is none now."""
+        if self._nimbus is not None:
+            return await self._nimbus.leader()
         found = await leader(self._client)
         return None if found is None else found.decode(errors="replace")
 
     async def nimbuses(self) -> list[str]:
         """Those that are there: who leads, and who would."""
+        if self._nimbus is not None:
+            return await self._nimbus.nimbuses()
         try:
             paths = [f"{NIMBUSES}/{child}" for child in await self._client.children(NIMBUSES)]
         except NoNodeError:  # of an earlier version
@@ -237,9 +273,23 @@ class Cluster:
 
     async def errors(self, name: str) -> tuple[ErrorEntry, ...]:
         """The last errors of a topology, the oldest first."""
-        if await self._find(name) is None:
+        if self._nimbus is not None:
+            return await self._nimbus.errors(name)
+        if await self.find(name) is None:
             raise OrderError(await why_unknown(self._client, name))
         return await read_errors(self._client, name)
+
+    async def logs(self, name: str, process: str = "", lines: int = 100) -> dict[str, list[str]]:
+        """Process → its last lines, on the machine of the nimbus that is asked. ClusterError if none is."""
+        return await self._of_nimbus().logs(name, process, lines)
+
+    async def tokens(self) -> list[TokenInfo]:
+        """The tokens with which nimbus is asked. ClusterError if no nimbus is asked."""
+        return await self._of_nimbus().tokens()
+
+    async def revoke_token(self, name: str) -> None:
+        """Revoke one of them. ClusterError if no nimbus is asked."""
+        await self._of_nimbus().revoke(name)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 
@@ -250,7 +300,7 @@ class Cluster:
         """
 
         async def look() -> tuple[TopologyInfo | None] | None:
-            found = await self._find(name)
+            found = await self.find(name)
             if found is not None and found.state == FAILED and found.is_current:
                 raise NotRunningError(f"topology {name!r} has failed: {await self._reason(found)}")
             return (found,) if found is None or found.runs or found.wanted == "KILLED" else None
@@ -259,17 +309,17 @@ class Cluster:
             async with asyncio.timeout(timeout_s):
                 return (await self._until(look, name))[0]
         except TimeoutError as error:
-            if await self._find(name) is None:
+            if await self.find(name) is None:
                 return None
             why = await self._reason(await self.topology(name))
             raise NotRunningError(f"topology {name!r} does not run after {timeout_s:g} s: {why}") from error
 
     async def wait_ended(self, name: str, timeout_s: float | None = None) -> None:
         """Wait until it has ended, and its name is free. TimeoutError."""
-        first = await self._find(name)
+        first = await self.find(name)
 
         async def look() -> bool | None:
-            found = await self._find(name)
+            found = await self.find(name)
             again = first is not None and found is not None and found.submitted_s != first.submitted_s
             return True if found is None or again else None
 
@@ -278,6 +328,11 @@ class Cluster:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _of_nimbus(self) -> NimbusOrders:
+        if self._nimbus is None:
+            raise ClusterError("this asks the store: logs and tokens are files in the home folder of each machine")
+        return self._nimbus
+
     @property
     def _client(self) -> Coordination:
         if self._opened is None:
@@ -285,8 +340,14 @@ class Cluster:
         return self._opened
 
     async def _check_cluster(self) -> None:
-        if await self._client.get(TOPOLOGIES) is None:
+        if self._nimbus is None and await self._client.get(TOPOLOGIES) is None:
             raise no_cluster(self._client.where)
+
+    async def _want(self, name: str, wanted: Wanted, wait_s: float | None = None) -> None:
+        if self._nimbus is not None:
+            await self._nimbus.want(name, wanted, wait_s)
+            return await self._warn_if_no_leader()
+        return await self._order(want(self._client, name, wanted, wait_s))
 
     async def _order(self, order: Awaitable[None]) -> None:
         try:
@@ -297,6 +358,8 @@ class Cluster:
 
     async def _store(self, name: str, record: TopologyRecord, archive: bytes | None) -> None:
         """Store the code, if there is any, and then the record that names it."""
+        if self._nimbus is not None:
+            return await self._nimbus.submit(name, record, archive)
         if archive is None:
             return await submit(self._client, name, record)
         node = await self._client.get(CLUSTER)
@@ -312,12 +375,10 @@ class Cluster:
                 await blobs.put(archive)
         return None
 
-    async def _find(self, name: str) -> TopologyInfo | None:
-        records = await read_one(self._client, name)
-        return topology_of(name, records) if name in records.topologies else None
-
     async def _until(self, look: Callable[[], Awaitable[_T | None]], name: str) -> _T:
         """Look again after each change, until something is found."""
+        if self._nimbus is not None:
+            return await self._nimbus.until(look)
         paths = (TOPOLOGIES, PARENTS, path_of(ERRORS, name))
         watches = [await self._client.watch(path) for path in paths]
         try:
@@ -336,7 +397,7 @@ class Cluster:
 
     async def _reason(self, found: TopologyInfo) -> str:
         """Why a topology does not run, as far as the store says."""
-        errors = [each for each in await read_errors(self._client, found.name) if each.at_s >= found.submitted_s]
+        errors = [each for each in await self._last_errors(found.name) if each.at_s >= found.submitted_s]
         if found.degraded:
             return found.degraded
         if found.waiting:
@@ -348,8 +409,11 @@ class Cluster:
         last = f"; its last error: {errors[-1].where}: {errors[-1].text}" if errors else ""
         return f"it is {found.state}{last} (aiostorm logs {found.name})"
 
+    async def _last_errors(self, name: str) -> tuple[ErrorEntry, ...]:
+        return await (read_errors(self._client, name) if self._nimbus is None else self._nimbus.errors(name))
+
     async def _warn_if_no_leader(self) -> None:
-        if await leader(self._client) is None:
+        if await self.leader() is None:
             log.warning("no nimbus leads now: the order is kept, and carried out when one does (aiostorm nimbus)")
 
 
@@ -379,20 +443,3 @@ def _check_size(checked: CheckedTarget) -> None:
             f"topology {checked.name!r} has {checked.tasks:,} tasks, and may have {MAX_TASKS:,}: lower the parallelism "
             "of its components (topology.max.task.parallelism)"
         )
-
-
-def _warn_if_not_installed(checked: CheckedTarget, archive: bytes | None) -> None:
-    parts = Path(checked.file).parts
-    if archive is None and checked.file and not {"site-packages", "dist-packages"}.intersection(parts):
-        log.warning(
-            "%s is not in site-packages, and no code is submitted: nodes find it only where they have the same file; "
-            "submit its folder with --code (code=)",
-            checked.file,
-        )
-
-
-def _submitter() -> str:
-    user = ""
-    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in a container
-        user = getpass.getuser()
-    return f"{user}@{platform.node()}"

@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from aiostorm.cli import cli
-from aiostorm.cli.errors import BusyCommandError, CommandError, ExposedCommandError
+from aiostorm.cli.errors import BusyCommandError, CommandError, DeniedCommandError, ExposedCommandError
 from aiostorm.cli.run import TIMED_OUT
 from aiostorm.cluster.worker.worker import NO_PARENT, TERMINATED
 
@@ -22,7 +22,7 @@ def test_the_exit_codes_are_those_of_the_code() -> None:
     named = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
     interrupted = 130  # 128 and the number of SIGINT
     codes = {0, 1, CommandError.exit_code, NO_PARENT, BusyCommandError.exit_code, ExposedCommandError.exit_code}
-    codes |= {TIMED_OUT, interrupted, TERMINATED}
+    codes |= {TIMED_OUT, interrupted, TERMINATED, DeniedCommandError.exit_code}
     assert named == codes
 
 

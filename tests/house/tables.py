@@ -14,6 +14,12 @@ MACHINES: Final = (
     "actors/lanes.py",
     "actors/policy.py",
     "backpressure/*.py",
+    "cluster/access/audit.py",
+    "cluster/access/failures.py",
+    "cluster/access/proving.py",
+    "cluster/access/roles.py",
+    "cluster/access/tokens.py",
+    "cluster/access/wire.py",
     "cluster/client/settings.py",
     "cluster/client/views.py",
     "cluster/code/names.py",
@@ -211,6 +217,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "fileinput": (),
     "mmap": (),
     "fcntl": (
+        "cluster/access/token_file.py",  # one process at a time changes the file
         "cluster/supervisor/slot_files.py",  # one supervisor at a time has a folder
         "runtime/directory_store.py",  # one store at a time has a directory
         "runtime/files.py",  # macOS syncs with it
@@ -228,6 +235,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "runtime/processes/parent_watch.py",
         "runtime/processes/spawner.py",
         "cluster/worker/heartbeat.py",  # writes past a loop that is stuck
+        "cluster/access/audit_log.py",  # a file that grows, and is renamed
+        "cluster/access/token_file.py",  # has the file changed?
         "cluster/control/folder.py",  # whose is this folder, and who may reach into it?
         "cluster/code/archive.py",  # the files of a folder, packed and unpacked
         "cluster/code/cache.py",  # the unpacked code of this machine
@@ -362,6 +371,8 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "runtime/machine.py",  # Linux tells in files what is mounted, and which start this is
             "runtime/process_metrics.py",  # what this process uses: Linux tells it in files
             "runtime/process_identity.py",  # when a process began: the same
+            "cluster/access/audit_log.py",  # a file that grows, and is renamed
+            "cluster/access/token_file.py",  # has the file changed?
             "cluster/control/folder.py",  # a folder of sockets
             "cluster/client/checking.py",  # a folder for a process that imports the code
             "cluster/code/archive.py",  # the files of a folder, packed and unpacked

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.transport import Secret
-from aiostorm.ui.guard import Asked, Guard, Origin, Role, parse_origin, split_host
+from aiostorm.cluster.access import GIVEN, Role, TokenFile
+from aiostorm.transport import Credentials, Secret
+from aiostorm.ui.guard import Asked, Guard, OneToken, Origin, parse_origin, split_host
 
 OWN = ("127.0.0.1", 8080)
 GOOD = Asked("GET", "http", True, OWN, ("127.0.0.1:8080",))
@@ -120,7 +122,7 @@ def test_a_route_without_a_role_is_refused():
     ],
 )
 def test_a_wrong_token_is_refused(authorization):
-    guard = Guard(token=TOKEN)
+    guard = Guard(bearers=OneToken(TOKEN))
     assert status(dataclasses.replace(GOOD, authorization=authorization), Role.VIEWER, guard) == 401
     assert status(dataclasses.replace(ORDER, authorization=authorization), Role.OPERATOR, guard) == 401
     assert status(GOOD, Role.PUBLIC, guard) == 200
@@ -131,8 +133,22 @@ def test_the_token_is_accepted_from_another_machine():
     asked = dataclasses.replace(
         GOOD, scheme="https", local=False, hosts=("storm.example",), authorization="bearer " + "t" * 40
     )
-    assert status(asked, Role.VIEWER, Guard(names, token=TOKEN)) == 200
-    assert status(dataclasses.replace(asked, hosts=("localhost:8080",)), Role.VIEWER, Guard(names, token=TOKEN)) == 421
+    assert status(asked, Role.VIEWER, Guard(names, bearers=OneToken(TOKEN))) == 200
+    elsewhere = dataclasses.replace(asked, hosts=("localhost:8080",))
+    assert status(elsewhere, Role.VIEWER, Guard(names, bearers=OneToken(TOKEN))) == 421
+
+
+async def test_the_tokens_of_a_cluster_have_its_roles(tmp_path: Path) -> None:
+    tokens = TokenFile(tmp_path / "tokens")
+    for role in GIVEN:
+        made = Credentials.new(role.value)
+        tokens.add(made, role)
+        header = f"Bearer {made.to_bytes().decode().strip()}"
+        for needed, asked in ((Role.VIEWER, GOOD), (Role.OPERATOR, ORDER)):
+            found = status(dataclasses.replace(asked, authorization=header), needed, Guard(bearers=tokens))
+            assert found == (200 if role.includes(needed) else 403)
+    wrong = dataclasses.replace(GOOD, authorization=f"Bearer {Credentials.new('admin').to_bytes().decode().strip()}")
+    assert status(wrong, Role.VIEWER, Guard(bearers=tokens)) == 401
 
 
 def test_read_only_refuses_orders_and_nothing_else():
@@ -142,7 +158,7 @@ def test_read_only_refuses_orders_and_nothing_else():
 
 def test_a_short_token_is_an_error():
     with pytest.raises(ValueError, match="32 characters"):
-        Guard(token=Secret(b"short"))
+        OneToken(Secret(b"short"))
 
 
 def test_a_unix_socket_is_this_machine():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aiostorm.ui.guard import Role
+from aiostorm.cluster.access import Role
 from aiostorm.ui.openapi import described
 from aiostorm.ui.routes import Route
 

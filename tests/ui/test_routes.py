@@ -17,11 +17,12 @@ from aiohttp import web
 
 import aiostorm
 from aiostorm import Config, LocalCluster, State, TopologyBuilder, spout
+from aiostorm.cluster.access import Role
 from aiostorm.transport import ExposedError, NetworkError, Secret
 from aiostorm.ui import Dashboard, subapp
 from aiostorm.ui.app import ROUTES
 from aiostorm.ui.assets import assets
-from aiostorm.ui.guard import HEADERS, Role
+from aiostorm.ui.guard import HEADERS
 
 from .parts import NAME, Served, ignore, served, served_numbers, small, until
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 from .addresses import check_exposure, parse_address
 from .admission import AdmissionLimits
-from .authenticated import AuthenticatedNetwork
+from .authenticated import AuthenticatedNetwork, RestrictedConnection
 from .authentication import Identity
 from .blocking import BlockingConnection, dial
 from .credentials import VARIABLE, Credentials, Secret, new_token, read_private
+from .limited_warnings import LimitedWarnings
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .security import Security
 from .socket_network import SocketNetwork, open_network
@@ -44,8 +45,10 @@ __all__ = [
     "Credentials",
     "Identity",
     "Issued",
+    "LimitedWarnings",
     "Listener",
     "Network",
+    "RestrictedConnection",
     "Secret",
     "Security",
     "SocketNetwork",

@@ -26,8 +26,7 @@ class Security:
         """The files that `aiostorm certs node` makes. CredentialsError if one is missing or others may read it."""
         folder = os.fspath(directory)
         credentials = Credentials.from_file(os.path.join(folder, "credentials"))
-        files = (os.path.join(folder, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
-        return cls(credentials, TlsFiles(*files))
+        return cls(credentials, TlsFiles.in_folder(folder))
 
     def derived(self, purpose: str) -> Self:
         """With credentials for one purpose (see Credentials.derived)."""
@@ -46,7 +45,7 @@ class Security:
 
     def server_context(self) -> ssl.SSLContext | None:
         """For listening; None: no TLS. CredentialsError if a file cannot be used."""
-        return None if self.tls is None else self.tls.server_context()
+        return None if self.tls is None or not self.tls.can_listen else self.tls.server_context()
 
     def client_context(self) -> ssl.SSLContext | None:
         """For dialling; None: no TLS. CredentialsError if a file cannot be used."""
@@ -54,7 +53,7 @@ class Security:
 
     def own_binding(self) -> bytes:
         """Identifies an incoming TLS connection: the hash of our certificate; empty without TLS."""
-        return b"" if self.tls is None else self.tls.binding()
+        return b"" if self.tls is None or not self.tls.can_listen else self.tls.binding()
 
 
 def certified_roles(transport: BaseTransport) -> frozenset[str]:

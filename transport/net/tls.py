@@ -1,8 +1,9 @@
 """TLS between nodes: TLS 1.3, and both sides show a certificate of the cluster's CA.
 
 1. Only the cluster's own CA is trusted; the certificates that the system trusts do not count.
-2. Both sides are verified. The dialler also checks that the certificate is for the host that it dialled. There is no
-   fallback: a mistake in the files is an error before anything listens.
+2. Both sides are verified; only browsers and clients of nimbus show no certificate, for each has a token of its own.
+   The dialler also checks that the certificate is for the host that it dialled. There is no fallback: a mistake in the
+   files is an error before anything listens.
 3. A key is a file that only its owner may read. It is not encrypted: a daemon has no user to ask for a password.
 4. The server's certificate is part of the authentication (its SHA-256; RFC 5929, tls-server-end-point): a proof made
    over one TLS connection is worthless on another.
@@ -18,7 +19,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from ..errors import CredentialsError
 from .credentials import read_private
@@ -26,14 +27,36 @@ from .credentials import read_private
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Three files, PEM: this node's certificate, its key (0600), and the certificate of the cluster's CA."""
+    """Three files, PEM: this node's certificate, its key (0600), and the certificate of the cluster's CA.
+
+    `one_sided`: who connects shows no certificate, and proves with a token who it is.
+    """
 
     certificate: str
     key: str
     ca: str
+    one_sided: bool = False
+
+    @classmethod
+    def in_folder(cls, folder: str) -> Self:
+        """Those in a folder that `aiostorm certs` has made."""
+        certificate, key, ca = (os.path.join(folder, name) for name in ("certificate.pem", "key.pem", "ca.pem"))
+        return cls(certificate, key, ca)
+
+    @classmethod
+    def of_authority(cls, ca: str) -> Self:
+        """For one who only dials, and has no certificate."""
+        return cls("", "", ca, one_sided=True)
+
+    @property
+    def can_listen(self) -> bool:
+        """Is there a certificate of our own?"""
+        return bool(self.certificate)
 
     def server_context(self) -> ssl.SSLContext:
         """For listening. CredentialsError if a file cannot be used."""
+        if self.one_sided:
+            return self.page_context()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
         return self._loaded(context)
@@ -41,7 +64,7 @@ class TlsFiles:
     def client_context(self) -> ssl.SSLContext:
         """For dialling. CredentialsError if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host name, and requires a certificate
-        return self._loaded(context)
+        return self._loaded(context, own=not self.one_sided)
 
     def page_context(self) -> ssl.SSLContext:
         """For a server of web pages. Browsers show no certificate of the cluster's: only a token proves who asks.
@@ -54,15 +77,17 @@ class TlsFiles:
         """The SHA-256 of the certificate. CredentialsError if the file has none."""
         return binding_of(_first_certificate(self.certificate))
 
-    def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
-        read_private(self.key, 1)
+    def _loaded(self, context: ssl.SSLContext, *, own: bool = True) -> ssl.SSLContext:
+        if own:
+            read_private(self.key, 1)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_flags |= ssl.VERIFY_X509_STRICT
         try:
             context.load_verify_locations(self.ca)
-            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+            if own:
+                context.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ssl.SSLError) as error:
-            files = f"{self.certificate}, {self.key} and {self.ca}"
+            files = f"{self.certificate}, {self.key} and {self.ca}" if own else self.ca
             raise CredentialsError(f"TLS cannot be used with {files}: {error}") from error
         return context
 

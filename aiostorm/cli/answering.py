@@ -1,0 +1,134 @@
+"""How a nimbus answers clients: at which address, with which certificate, and who may ask.
+
+1. Without --listen it is a socket in the home folder. If another nimbus of this home has it, this one waits.
+2. An address that other machines can reach needs a certificate and at least one token, or nothing starts: ExposedError.
+3. The store is opened for clients with a session of its own: theirs are not the leader's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..cluster import Cluster, check_name
+from ..cluster.access import AuditLog, TokenFile
+from ..cluster.coordination import Coordination, UnavailableError
+from ..cluster.serving import NimbusServer, Served, Uploads
+from ..transport import (
+    Credentials,
+    ExposedError,
+    NetworkError,
+    Security,
+    SocketNetwork,
+    TcpAddress,
+    TlsFiles,
+    is_loopback,
+    parse_address,
+    resolved,
+)
+from .errors import CommandError
+from .log_files import last_lines
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ..cluster import Home
+    from ..runtime import Clock
+    from .options import ClusterOptions
+
+log = logging.getLogger("aiostorm.nimbus")
+
+RETRY_S: Final = 1.0
+
+OpenStore = Callable[[], AbstractAsyncContextManager[Coordination]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Where a nimbus answers. `address`: as --listen, or the socket in the home folder."""
+
+    address: str
+    tls: TlsFiles | None = None
+
+    @property
+    def shown(self) -> str:
+        """For the record of the leader."""
+        return self.address
+
+    async def check(self, tokens: TokenFile) -> None:
+        """ExposedError if other machines can reach it, and something is missing. NetworkError; CredentialsError."""
+        address = parse_address(self.address)
+        if not isinstance(address, TcpAddress) or all(map(is_loopback, await resolved(address))):
+            return
+        found = await asyncio.to_thread(tokens.read)
+        missing = [] if self.tls is not None else ["TLS (--certificates DIR, of `aiostorm certs node`)"]
+        missing += [] if found.entries else ["a token (`aiostorm token add NAME --role ROLE`)"]
+        if missing:
+            raise ExposedError(
+                f"other machines can reach nimbus at {self.address}: it needs {' and '.join(missing)}; or listen at "
+                "127.0.0.1"
+            )
+
+
+def answering_of(home: Home, listen: str | None, certificates: str | None) -> Answering:
+    """What the options say. CommandError."""
+    if listen is None:
+        if certificates is not None:
+            raise CommandError("--certificates is for --listen HOST:PORT: add it, or leave both out")
+        return Answering(home.nimbus_socket)
+    try:
+        parse_address(listen)
+    except NetworkError as error:
+        raise CommandError(f"--listen: {error}") from error
+    files = None if certificates is None else TlsFiles.in_folder(certificates)
+    return Answering(listen, files and TlsFiles(files.certificate, files.key, files.ca, one_sided=True))
+
+
+async def answer_clients(options: ClusterOptions, answering: Answering, open_store: OpenStore, clock: Clock) -> None:
+    """Answer until the call is cancelled. ExposedError, NetworkError, CredentialsError."""
+    home = options.home
+    tokens = TokenFile(home.tokens, clock)
+    await answering.check(tokens)
+
+    async def logs(name: str, process: str, lines: int) -> dict[str, list[str]]:
+        check_name(name)
+        return await asyncio.to_thread(last_lines, home.logs(name), process, lines)
+
+    served = Served(tokens, AuditLog(home.audit), Uploads(home.nimbus / "code"), logs, clock)
+    # The credentials only say that peers have to authenticate: what they prove is a token of theirs.
+    security = Security(await asyncio.to_thread(Credentials.from_file, home.credentials), answering.tls)
+    async with asyncio.TaskGroup() as group, SocketNetwork(security) as network:
+        group.create_task(keep_open(options, served, open_store, clock))
+        server = NimbusServer(served, network)
+        own = answering.address == home.nimbus_socket
+        await server.serve(answering.address, lambda at: log.info("answers clients at %s", at), patient=own)
+
+
+async def keep_open(options: ClusterOptions, served: Served, open_store: OpenStore, clock: Clock) -> None:
+    """Give clients a cluster while the store can be reached; a lost session is followed by another one."""
+    while True:
+        try:
+            async with open_store() as coordination:
+                shared = Cluster(
+                    options.store, home=options.home, clock=clock, open_store=lambda url, clock: _lent(coordination)
+                )
+                async with shared as served.cluster:
+                    status = coordination.status
+                    while status != "lost":
+                        status = await coordination.status_other_than(status)
+                    served.cluster = None
+        except UnavailableError as error:
+            log.debug("clients wait for the store: %s", error)
+        finally:
+            served.cluster = None
+        await clock.sleep(RETRY_S)
+
+
+@asynccontextmanager
+async def _lent(coordination: Coordination) -> AsyncIterator[Coordination]:
+    """A store that is closed by another one."""
+    yield coordination

@@ -1,0 +1,208 @@
+"""Nimbus: what a client asks of a nimbus, where it has no access to the store. `Cluster` uses it.
+
+1. Requests are those of `serving`; what only reads is asked again when the connection is lost.
+2. Errors are those that a client of the store gets: nimbus names their classes, and this module knows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ...topology import ConfigError
+from ...transport import Credentials, NetworkError, TlsFiles
+from ..access import (
+    AuditError,
+    DeniedError,
+    NimbusLink,
+    RequestError,
+    TokenInfo,
+    nimbus_addresses,
+    nimbus_link,
+    problems_of,
+    value_of,
+)
+from ..code import ArchiveError, BlobError
+from ..coordination import UnavailableError
+from ..nimbus import ErrorEntry, OrderError, RecordError, TopologyRecord, Wanted
+from .errors import CheckError, ClusterError, NoClusterError
+from .views import NodeInfo, TopologyInfo
+
+if TYPE_CHECKING:
+    from ...runtime import Clock
+
+TOKEN_VARIABLE: Final = "AIOSTORM_TOKEN_FILE"  # noqa: S105 - a name
+
+LOOK_S: Final = 0.3
+"""How often it is looked for what is waited for."""
+
+_ORDERS: Final[Mapping[Wanted, str]] = {"ACTIVE": "activate", "INACTIVE": "deactivate", "KILLED": "kill"}
+
+_ERRORS: Final[Mapping[str, type[Exception]]] = {
+    kind.__name__: kind
+    for kind in (
+        ArchiveError,
+        AuditError,
+        BlobError,
+        CheckError,
+        ClusterError,
+        ConfigError,
+        DeniedError,
+        NoClusterError,
+        OrderError,
+        RecordError,
+        RequestError,
+        UnavailableError,
+        ValueError,
+    )
+} | {"SessionLostError": UnavailableError}
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNimbus:
+    """Where nimbus is, and what is shown to it."""
+
+    addresses: tuple[str, ...]
+    token_file: Path
+    ca: Path | None = None
+
+    @asynccontextmanager
+    async def opened(self, clock: Clock) -> AsyncIterator[NimbusOrders]:
+        """Requests to it. CredentialsError if the token, or the CA's certificate, cannot be used."""
+        token = await asyncio.to_thread(Credentials.from_file, self.token_file)
+        tls = None if self.ca is None else TlsFiles.of_authority(str(self.ca))
+        async with nimbus_link(self.addresses, token, tls, clock) as link:
+            yield NimbusOrders(link)
+
+
+def asked_nimbus(url: str, token_file: Path | str | None, ca: Path | str | None) -> AskedNimbus | None:
+    """Which nimbus a URL means; None: it is one of a store. ClusterError without a token; ValueError."""
+    try:
+        addresses = nimbus_addresses(url)
+    except NetworkError as error:
+        raise ValueError(str(error)) from error
+    if addresses is None:
+        if token_file is not None or ca is not None:
+            raise ValueError(f"{url} is a store, for which no token is needed: name a nimbus, aiostorm://HOST:PORT")
+        return None
+    found = token_file or os.environ.get(TOKEN_VARIABLE)
+    if not found:
+        raise ClusterError(
+            f"{url} needs a token: --token-file FILE (token_file=, {TOKEN_VARIABLE}); `aiostorm token add` makes one"
+        )
+    return AskedNimbus(addresses, Path(found), None if ca is None else Path(ca))
+
+
+class NimbusOrders:
+    """Requests to a nimbus. All methods raise UnavailableError, DeniedError, RequestError, and what `Cluster` does."""
+
+    def __init__(self, link: NimbusLink) -> None:
+        self._link = link
+
+    async def topologies(self) -> list[TopologyInfo]:
+        return await self._read("topologies", list[TopologyInfo])
+
+    async def topology(self, name: str) -> TopologyInfo:
+        return await self._read("topology", TopologyInfo, name=name)
+
+    async def find(self, name: str) -> TopologyInfo | None:
+        found: Any = TopologyInfo | None
+        return await self._read("find", found, name=name)
+
+    async def nodes(self) -> list[NodeInfo]:
+        return await self._read("nodes", list[NodeInfo])
+
+    async def nimbuses(self) -> list[str]:
+        return await self._read("nimbuses", list[str])
+
+    async def leader(self) -> str | None:
+        found: Any = str | None
+        return await self._read("leader", found)
+
+    async def errors(self, name: str) -> tuple[ErrorEntry, ...]:
+        return await self._read("errors", tuple[ErrorEntry, ...], name=name)
+
+    async def logs(self, name: str, process: str, lines: int) -> dict[str, list[str]]:
+        """Process → its last lines, on the machine of nimbus."""
+        return await self._read("logs", dict[str, list[str]], name=name, process=process, lines=lines)
+
+    async def tokens(self) -> list[TokenInfo]:
+        """All tokens."""
+        return await self._read("tokens", list[TokenInfo])
+
+    async def revoke(self, name: str) -> None:
+        """Revoke a token."""
+        await self._change("revoke", {"name": name})
+
+    async def want(self, name: str, wanted: Wanted, wait_s: float | None) -> None:
+        """Activate, deactivate or kill."""
+        arguments: dict[str, Any] = {"name": name}
+        if wanted == "KILLED":
+            arguments["wait_s"] = wait_s
+        await self._change(_ORDERS[wanted], arguments)
+
+    async def rebalance(self, name: str, workers: int | None) -> None:
+        await self._change("rebalance", {"name": name, "workers": workers})
+
+    async def submit(self, name: str, record: TopologyRecord, archive: bytes | None) -> None:
+        """Hand a topology over, with its code. Nimbus checks the record as `Cluster.submit` does."""
+        arguments = {
+            "name": name,
+            "target": record.target,
+            "workers": record.workers,
+            "arguments": list(record.arguments),
+            "config": record.config,
+            "labels": sorted(record.labels),
+            "fewer": record.fewer,
+            "worker_memory_bytes": record.worker_memory_bytes,
+            "worker_cores": record.worker_cores,
+            "initial": record.wanted,
+            "code": archive is not None,
+        }
+        if archive is None:
+            return await self._change("submit", arguments)
+        return _check(await self._link.ask_with(archive, "submit", arguments))
+
+    async def until(self, look: Callable[[], Awaitable[_T | None]]) -> _T:
+        """Look again and again, until something is found."""
+        while True:
+            try:
+                found = await look()
+                if found is not None:
+                    return found
+            except UnavailableError:
+                pass  # another nimbus will answer, or this one again
+            await asyncio.sleep(LOOK_S)
+
+    async def _read(self, request: str, kind: type[_T], /, **arguments: Any) -> _T:
+        value, error = value_of(await self._link.ask(request, arguments, again=True))
+        if error is not None:
+            raise _error(*error)
+        try:
+            found: _T = TypeAdapter(kind).validate_json(value)
+        except ValidationError as wrong:
+            text = f"nimbus sends what cannot be read ({problems_of(wrong)}): do both run the same version?"
+            raise RequestError(text) from wrong
+        return found
+
+    async def _change(self, name: str, arguments: Mapping[str, Any]) -> None:
+        _check(await self._link.ask(name, arguments, again=False))
+
+
+def _check(document: bytes) -> None:
+    _, error = value_of(document)
+    if error is not None:
+        raise _error(*error)
+
+
+def _error(kind: str, text: str) -> Exception:
+    return _ERRORS.get(kind, ClusterError)(text)

@@ -1,0 +1,252 @@
+"""Operations: the requests that nimbus answers, each with the role that it needs. One table.
+
+1. A request that is not in the table is refused, and so is one whose token has a lower role than the table says.
+2. An operation without a role, or with that of anyone, cannot be put into a table (ValueError).
+3. Arguments are data of declared types; an argument that is not declared is refused. None is a path, or the name of a
+   class. Code comes with the connection that submits it: a client cannot name what another one has sent.
+4. What an operation does is what a client of the store does: `Cluster` checks it, for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
+
+from ..access import GIVEN, RequestError, Role, TokenInfo, problems_of
+from ..client import NodeInfo, TopologyInfo
+from ..nimbus import ErrorEntry, Setting
+
+if TYPE_CHECKING:
+    from ..client import Cluster
+    from .session import Session
+
+MAX_LINES: Final = 10_000
+
+_CLOSED: Final = ConfigDict(extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No arguments."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A topology, or a token."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """As Cluster.kill."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """As Cluster.rebalance."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """The code of the next submission of this connection. Its pieces follow the response."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """As Cluster.submit, after its checks. `code`: that of the last upload of this connection."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+    target: str
+    workers: int
+    arguments: tuple[str, ...] = ()
+    config: dict[str, Setting] = field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
+    fewer: bool = False
+    worker_memory_bytes: int = 0
+    worker_cores: float = 0.0
+    initial: Literal["ACTIVE", "INACTIVE"] = "ACTIVE"
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The last lines of the processes of a topology on this machine. `process`: empty: all."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+    process: str = ""
+    lines: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A request. `role`: the lowest that may send it. `changes`: it is in the audit log. `takes`, `gives`: types."""
+
+    name: str
+    role: Role
+    carry_out: Callable[[Session, Any], Awaitable[Any]]
+    takes: Any = Nothing
+    gives: Any = None
+    changes: bool = False
+
+    def read(self, arguments: dict[str, JsonValue]) -> Any:
+        """The arguments. RequestError if they are not those of this operation."""
+        try:
+            return TypeAdapter(self.takes).validate_json(_ANY.dump_json(arguments))
+        except ValidationError as error:
+            raise RequestError(f"{self.name}: {problems_of(error)}") from error
+
+    def written(self, value: Any) -> bytes:
+        """What it gives, as JSON."""
+        adapter: TypeAdapter[Any] = TypeAdapter(self.gives)
+        return adapter.dump_json(value)
+
+
+_ANY: Final[TypeAdapter[dict[str, JsonValue]]] = TypeAdapter(dict[str, JsonValue])
+
+
+def table_of(operations: Iterable[Operation]) -> MappingProxyType[str, Operation]:
+    """Operations by name. ValueError for one that declares no role, or whose name is taken."""
+    found: dict[str, Operation] = {}
+    for one in operations:
+        if one.role not in GIVEN:
+            raise ValueError(f"the operation {one.name!r} declares no role: viewer, operator, submitter or admin")
+        if one.name in found:
+            raise ValueError(f"there are two operations {one.name!r}")
+        found[one.name] = one
+    return MappingProxyType(found)
+
+
+# -- what they do ------------------------------------------------------------------------------------------------------
+
+
+async def _topologies(session: Session, given: Nothing) -> list[TopologyInfo]:
+    return await session.cluster.topologies()
+
+
+async def _find(session: Session, given: Name) -> TopologyInfo | None:
+    return await session.cluster.find(given.name)
+
+
+async def _topology(session: Session, given: Name) -> TopologyInfo:
+    return await session.cluster.topology(given.name)
+
+
+async def _errors(session: Session, given: Name) -> tuple[ErrorEntry, ...]:
+    return await session.cluster.errors(given.name)
+
+
+async def _nodes(session: Session, given: Nothing) -> list[NodeInfo]:
+    return await session.cluster.nodes()
+
+
+async def _nimbuses(session: Session, given: Nothing) -> list[str]:
+    return await session.cluster.nimbuses()
+
+
+async def _leader(session: Session, given: Nothing) -> str | None:
+    return await session.cluster.leader()
+
+
+async def _logs(session: Session, given: Logs) -> dict[str, list[str]]:
+    if not 0 <= given.lines <= MAX_LINES:
+        raise ValueError(f"0 to {MAX_LINES:,} lines of each process, not {given.lines:,}")
+    return await session.logs(given.name, given.process, given.lines)
+
+
+async def _activate(session: Session, given: Name) -> None:
+    await session.cluster.activate(given.name)
+
+
+async def _deactivate(session: Session, given: Name) -> None:
+    await session.cluster.deactivate(given.name)
+
+
+async def _rebalance(session: Session, given: Rebalance) -> None:
+    await session.cluster.rebalance(given.name, given.workers)
+
+
+async def _kill(session: Session, given: Kill) -> None:
+    await session.cluster.kill(given.name, given.wait_s)
+
+
+async def _upload(session: Session, given: Upload) -> None:
+    await session.begin_upload(given.size_bytes, given.sha256)
+
+
+async def _submit(session: Session, given: Submit) -> TopologyInfo:
+    cluster: Cluster = session.cluster
+    async with session.code(given.code) as code:
+        return await cluster.submit(
+            given.name,
+            given.target,
+            given.config,
+            arguments=given.arguments,
+            code=code,
+            workers=given.workers,
+            labels=given.labels,
+            fewer=given.fewer,
+            worker_memory_bytes=given.worker_memory_bytes,
+            worker_cores=given.worker_cores,
+            initial=given.initial,
+            check=False,  # a client has done it: no code of a submission runs here
+            submitted_by=session.who,
+        )
+
+
+async def _tokens(session: Session, given: Nothing) -> list[TokenInfo]:
+    return session.tokens.tokens.listed()
+
+
+async def _revoke(session: Session, given: Name) -> None:
+    await session.revoke(given.name)
+
+
+OPERATIONS: Final = table_of(
+    (
+        Operation("topologies", Role.VIEWER, _topologies, gives=list[TopologyInfo]),
+        Operation("find", Role.VIEWER, _find, Name, TopologyInfo | None),
+        Operation("topology", Role.VIEWER, _topology, Name, TopologyInfo),
+        Operation("errors", Role.VIEWER, _errors, Name, tuple[ErrorEntry, ...]),
+        Operation("nodes", Role.VIEWER, _nodes, gives=list[NodeInfo]),
+        Operation("nimbuses", Role.VIEWER, _nimbuses, gives=list[str]),
+        Operation("leader", Role.VIEWER, _leader, gives=str | None),
+        Operation("logs", Role.VIEWER, _logs, Logs, dict[str, list[str]]),
+        Operation("activate", Role.OPERATOR, _activate, Name, changes=True),
+        Operation("deactivate", Role.OPERATOR, _deactivate, Name, changes=True),
+        Operation("rebalance", Role.OPERATOR, _rebalance, Rebalance, changes=True),
+        Operation("kill", Role.OPERATOR, _kill, Kill, changes=True),
+        Operation("upload", Role.SUBMITTER, _upload, Upload, changes=True),
+        Operation("submit", Role.SUBMITTER, _submit, Submit, TopologyInfo, changes=True),
+        Operation("tokens", Role.ADMIN, _tokens, gives=list[TokenInfo]),
+        Operation("revoke", Role.ADMIN, _revoke, Name, changes=True),
+    )
+)
+"""All requests that nimbus answers."""
