@@ -150,7 +150,7 @@ async def _loses_its_parent(nodes: Nodes) -> None:
     async with open_coordination(nodes.store, LoopClock()) as store:
 
         async def all_there() -> bool:
-            return await store.get("/topologies") is not None and len(await store.children("/supervisors")) == 3
+            return await store.get("/supervisors") is not None and len(await store.children("/supervisors")) == 3
 
         await until("three supervisors", all_there)
         target = ("shipped_jobs:lasting", str(out), str(COUNT), str(PAUSE_S), "--code", str(code))
@@ -213,7 +213,7 @@ async def _refused(nodes: Nodes) -> None:
     async with open_coordination(nodes.store, LoopClock()) as store:
 
         async def there() -> bool:
-            return await store.get("/topologies") is not None and len(await store.children("/supervisors")) == 1
+            return await store.get("/supervisors") is not None and len(await store.children("/supervisors")) == 1
 
         await until("the supervisor", there)
     says = {

@@ -143,14 +143,14 @@ class SimLaunching:
     """There is no code to fetch, and no log."""
 
     def __init__(self, machines: Machines, supervisor: str) -> None:
-        self._addresses = machines.addresses
-        self._supervisor = supervisor
+        self.addresses = machines.addresses
+        self.supervisor = supervisor
 
     async def note_parents(self, addresses: Mapping[str, str]) -> None:
         await asyncio.sleep(0.001)
         for topology, address in addresses.items():
             if address:
-                self._addresses[self._supervisor, topology] = address
+                self.addresses[self.supervisor, topology] = address
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
         return Launch(Path("log"), (key.topology, key.process))

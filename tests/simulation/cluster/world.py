@@ -5,7 +5,7 @@
 
 In half of the seeds each supervisor is a node of its own: its processes have addresses of their own, and workers are
 notified where their parent is. There a node may be lost with all that runs on it, or be cut off from the others, with
-the store or without.
+the store or without. At the end one of them is lost for good: all goes on without it.
 
 1. What is acked was executed. All that was offered is acked after the last fault.
 2. Assignments are written by the leader of that moment only.
@@ -240,6 +240,8 @@ class ClusterWorld:
             await self._faults(client)
             self.over = True
             self.nodes.restore()
+            if self.machines.several:
+                self._lose_for_good(self.chance.choice(self.supervisors))
             self.store.away = False
             for way in self.ways.by_process.values():
                 way.cut_off = False
@@ -334,6 +336,12 @@ class ClusterWorld:
             own = [process for process in alive if process.name in self._processes()]
             return [process for process in own if (".worker-" in process.name) == (kind == "worker")]
         return [process for process in alive if process.name != "driver"]
+
+    def _lose_for_good(self, node: str) -> None:
+        """All goes on without this node."""
+        self.result.faults.append(f"{self.world.now_s:8.3f} node: {node}, for good")
+        self.nodes.fault("node", node, float("inf"))
+        self.machines.notes.pop(node, None)  # its disk is lost, too
 
     def _back(self) -> None:
         self.store.away = False

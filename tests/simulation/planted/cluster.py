@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from aiostorm.cluster.coordination import Create
@@ -13,6 +13,7 @@ from aiostorm.cluster.submitted import registration
 from aiostorm.cluster.submitted.registration import Registration
 from aiostorm.cluster.supervisor.slots import Decision, Key, Slots
 
+from ..cluster.processes import SimLaunching
 from ..cluster.world import ClusterResult, run
 from .planting import Plant, first_that_finds, replaced
 
@@ -73,6 +74,36 @@ def a_parent_does_not_say_how_it_is() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def workers_are_notified_of_their_first_parent_only() -> Iterator[None]:
+    """A parent that goes on at another node is not found."""
+    real = SimLaunching.note_parents
+
+    async def note(self: SimLaunching, addresses: Mapping[str, str]) -> None:
+        known = {topology for supervisor, topology in self.addresses if supervisor == self.supervisor}
+        await real(self, {topology: at for topology, at in addresses.items() if topology not in known})
+
+    with replaced(SimLaunching, "note_parents", note):
+        yield
+
+
+@contextlib.contextmanager
+def a_lost_node_keeps_its_parents() -> Iterator[None]:
+    """Only workers are started elsewhere."""
+    real = planning.plan
+
+    def planned(seen: planning.Seen) -> planning.Decisions:
+        found = real(seen)
+        kept = {
+            name: after if name not in seen.assignments else replace(after, parent=seen.assignments[name].parent)
+            for name, after in found.write.items()
+        }
+        return replace(found, write={name: each for name, each in kept.items() if each != seen.assignments.get(name)})
+
+    with replaced(nimbus_module, "plan", planned):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -81,10 +112,14 @@ PLANTED: dict[str, Plant] = {
         a_parent_outlives_its_session,
         a_killed_topology_stays,
         a_parent_does_not_say_how_it_is,
+        workers_are_notified_of_their_first_parent_only,
+        a_lost_node_keeps_its_parents,
     )
 }
 
-FIRST_LOOK: dict[str, int] = {}
+FIRST_LOOK: dict[str, int] = dict.fromkeys(
+    ("workers_are_notified_of_their_first_parent_only", "a_lost_node_keeps_its_parents"), 4
+)
 """The seed that found it the last time, where it is not 0."""
 
 
