@@ -92,13 +92,17 @@ def a_lost_node_keeps_its_parents() -> Iterator[None]:
     """Only workers are started elsewhere."""
     real = planning.plan
 
-    def planned(seen: planning.Seen) -> planning.Decisions:
-        found = real(seen)
+    def planned(all_of_it: planning.Seen) -> planning.Decisions:
+        found = real(all_of_it)
         kept = {
-            name: after if name not in seen.assignments else replace(after, parent=seen.assignments[name].parent)
+            name: after
+            if name not in all_of_it.assignments
+            else replace(after, parent=all_of_it.assignments[name].parent)
             for name, after in found.write.items()
         }
-        return replace(found, write={name: each for name, each in kept.items() if each != seen.assignments.get(name)})
+        return replace(
+            found, write={name: each for name, each in kept.items() if each != all_of_it.assignments.get(name)}
+        )
 
     with replaced(nimbus_module, "plan", planned):
         yield
