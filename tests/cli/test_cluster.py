@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -323,7 +324,7 @@ def daemons(home: Home) -> Iterator[Home]:
             group.create_task(Nimbus(first, LoopClock(), b"nimbus").run())
             while await second.get("/leader/holder") is None:
                 await watch.changed()
-            record = SupervisorRecord("host", "unix:a", 3)
+            record = SupervisorRecord(platform.node(), "", 3)  # of this machine alone
             await second.commit([Create(path_of(SUPERVISORS, "a"), pack(record), ephemeral=True)])
             group.create_task(_parents(second))
             started.set()
