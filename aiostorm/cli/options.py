@@ -304,7 +304,9 @@ def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
 
     given, store = options.pop("home"), options.pop("store")
     home = Home.default() if given is None else Home(given.absolute())
-    nimbus, token_file, ca = (options.pop(name, None) for name in ("nimbus", "token_file", "ca"))
+    if "nimbus" not in options:  # a --token-file is then another one
+        return ClusterOptions(home, store or home.store_url)
+    nimbus, token_file, ca = (options.pop(name) for name in ("nimbus", "token_file", "ca"))
     if nimbus:
         if not nimbus.startswith("aiostorm://"):
             raise CommandError(f"--nimbus is aiostorm://HOST:PORT, or aiostorm://unix:PATH, not {nimbus!r:.100}")
