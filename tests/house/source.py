@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "aiostorm"
-NOT_PACKAGES = frozenset({PACKAGE, "benchmarks", "docs", "examples", "tests"})
+NOT_PACKAGES = frozenset({PACKAGE, "benchmarks", "deploy", "docs", "examples", "tests"})
 _NEVER_LISTED = frozenset({"__pycache__", "build", "dist", "venv", "uv.lock"})
 
 
