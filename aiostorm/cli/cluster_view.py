@@ -81,10 +81,11 @@ def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
             str(Demand(each.memory_bytes, round(each.cores * 1000))),
             printable(", ".join(each.labels)),
             printable(each.version),
+            _failed(each),
         )
         for each in found
     ]
-    head = ("node", "host", "slots used", "parents", "workers may have", "labels", "version")
+    head = ("node", "host", "slots used", "parents", "workers may have", "labels", "version", "")
     return f"{leads}\n\n{table(rows, head, frozenset({2, 3}))}"
 
 
@@ -132,6 +133,13 @@ def topology_document(each: TopologyInfo, errors: Sequence[ErrorEntry] | None = 
 def nodes_document(leader: str | None, found: Sequence[NodeInfo]) -> dict[str, Any]:
     """The nodes as JSON data."""
     return {"leader": _parsed(leader), "nodes": [plain(asdict(each)) for each in found]}
+
+
+def _failed(node: NodeInfo) -> str:
+    if not node.failed:
+        return ""
+    what = f"{node.failed} process{'' if node.failed == 1 else 'es'} did not stay alive"
+    return f"{what}: it gets work last" if node.left_out else what
 
 
 def leader_text(leader: str) -> str:

@@ -13,6 +13,7 @@ from ..nimbus import (
     Seen,
     SupervisorRecord,
     TopologyRecord,
+    left_out,
     plan,
     worker_names,
 )
@@ -89,7 +90,8 @@ class TopologyInfo:
 class NodeInfo:
     """A supervisor that is there. `used`: slots with a worker; `parents`: topologies whose parent it runs.
 
-    `memory_bytes`, `cores`: what its workers may have together; 0: that is not declared.
+    `memory_bytes`, `cores`: what its workers may have together; 0: that is not declared. `failed`: how many processes
+    do not stay alive there, or did not some minutes ago; `left_out`: so many that it gets work last.
     """
 
     name: str
@@ -102,6 +104,8 @@ class NodeInfo:
     version: str
     memory_bytes: int = 0
     cores: float = 0.0
+    failed: int = 0
+    left_out: bool = False
 
 
 def topologies_of(records: Records) -> list[TopologyInfo]:
@@ -137,6 +141,7 @@ def nodes_of(records: Records) -> list[NodeInfo]:
     parents: dict[str, list[str]] = {}
     for name, assignment in sorted(records.assignments.items()):
         parents.setdefault(assignment.parent, []).append(name)
+    last = left_out(records.supervisors)
     return [
         NodeInfo(
             name,
@@ -149,6 +154,8 @@ def nodes_of(records: Records) -> list[NodeInfo]:
             each.version,
             each.memory_bytes,
             each.cores,
+            len(each.failed),
+            name in last,
         )
         for name, each in sorted(records.supervisors.items())
     ]

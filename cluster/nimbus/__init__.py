@@ -2,12 +2,14 @@
 
 records.py    topologies, supervisors, assignments and parents in the coordination store
 capacity.py   what of each supervisor is taken: slots, memory, cores
+failing.py    what does not stay alive where it is, and nodes that are left out
 planning.py   which supervisor runs which processes
 orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
 nimbus.py     the daemon: one of several leads, and writes the assignments
 """
 
 from .capacity import Demand
+from .failing import left_out
 from .nimbus import Nimbus, make_folders
 from .orders import MAX_WAIT_S, OrderError, rebalance, submit, want, why_unknown
 from .planning import REASSIGN_S, Decisions, Seen, plan
@@ -24,6 +26,7 @@ from .records import (
     ClusterRecord,
     ErrorEntry,
     ErrorsRecord,
+    FailedProcess,
     ParentRecord,
     RecordError,
     Setting,
@@ -54,6 +57,7 @@ __all__ = [
     "Demand",
     "ErrorEntry",
     "ErrorsRecord",
+    "FailedProcess",
     "Nimbus",
     "OrderError",
     "ParentRecord",
@@ -63,6 +67,7 @@ __all__ = [
     "SupervisorRecord",
     "TopologyRecord",
     "Wanted",
+    "left_out",
     "make_folders",
     "name_in",
     "pack",

@@ -37,6 +37,7 @@ from ..coordination import (
     any_changed,
     campaign,
 )
+from .failing import left_out
 from .planning import REASSIGN_S, Seen, plan
 from .records import (
     ASSIGNMENTS,
@@ -85,6 +86,7 @@ class Nimbus:
         self._missing_since_s: dict[str, float] = {}
         self._there: frozenset[str] = frozenset()  # the supervisors of the last round
         self._unreadable: dict[str, str] = {}
+        self._left_out: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Lead whenever no other one does, until the session is lost: SessionLostError."""
@@ -136,6 +138,7 @@ class Nimbus:
             raise UnavailableError(f"{self._coordination.where} cannot be reached")
         found = await self._read()
         decisions = plan(found.seen)
+        self._say_left_out(left_out(found.seen.supervisors))
         for name, assignment in decisions.write.items():
             put = _put(path_of(ASSIGNMENTS, name), pack(assignment), found.versions)
             # The folder, too: its watch tells that it is to be planned again, since slots may have become free.
@@ -154,6 +157,13 @@ class Nimbus:
                 log.warning("%s waits: %s", name, why)
         self.waiting = decisions.waiting
         return self._due_s(found.seen)
+
+    def _say_left_out(self, now: frozenset[str]) -> None:
+        for name in sorted(now - self._left_out):
+            log.warning("%s gets work last: many processes do not stay alive there", name)
+        for name in sorted(self._left_out - now):
+            log.info("%s gets work as the others do", name)
+        self._left_out = now
 
     async def _read(self) -> _Found:
         versions: dict[str, int] = {}

@@ -12,9 +12,12 @@
 4. A supervisor that is missing keeps its processes for REASSIGN_S: perhaps it is just restarted, and they live without
    it. After that each of them moves to where a slot is free. What finds none stays assigned, and moves later.
 5. A rebalance (another generation) makes the topology even again over all supervisors, with as few moves as that takes.
-   Nothing else moves a process whose supervisor is there: a node that joins gets work with the next rebalance.
-6. A killed topology keeps its slots until its parent has ended; then its assignment and its record are deleted.
-7. The same input gives the same plan. What a plan frees is for the next one: planning again after each write comes to
+   A node that joins gets work with the next rebalance.
+6. A process that does not stay alive where it is moves to a node where nothing of its topology has failed. If there is
+   none it stays: the fault is the topology's. Nodes on which many fail are used last (see failing.py).
+7. But for 4, 5 and 6 no process moves whose supervisor is there.
+8. A killed topology keeps its slots until its parent has ended; then its assignment and its record are deleted.
+9. The same input gives the same plan. What a plan frees is for the next one: planning again after each write comes to
    an end, and then nothing more changes.
 
 From: Storm's EvenScheduler (slots in turns over the nodes) and Nimbus.mkAssignments. 2 departs from it: Storm starts a
@@ -24,13 +27,14 @@ topology with as few slots as there are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
 from .capacity import SLOT_ONLY, Capacity, Demand
-from .records import AssignmentRecord, SupervisorRecord, TopologyRecord
+from .failing import Failed, left_out
+from .records import PARENT_PROCESS, AssignmentRecord, SupervisorRecord, TopologyRecord, worker_names
 
 REASSIGN_S: Final = 8.5
 """How long a supervisor may be missing before its processes move. Longer than any lease of its own."""
@@ -75,6 +79,7 @@ class _Planning:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self.capacity = Capacity(seen.supervisors)
+        self._left_out = left_out(seen.supervisors)
         self._parents_on: Counter[str] = Counter()
         self._short: set[str] = set()  # too few slots
         self._waiting: dict[str, str] = {}
@@ -120,7 +125,7 @@ class _Planning:
         if not free or (free < topology.workers and not topology.fewer):
             self._short.add(name)
             return None
-        slots = _FreeSlots(self.capacity, demand, allowed, Counter())
+        slots = _FreeSlots(self.capacity, demand, self._left_out, allowed, Counter())
         workers = tuple(slots.take() for _ in range(min(topology.workers, free)))
         return AssignmentRecord(topology.generation, self._take_parent(allowed), workers)
 
@@ -146,7 +151,37 @@ class _Planning:
         else:
             self._parents_on[parent] += 1
             self._waiting.setdefault(name, f"no supervisor for its parent: {self._nodes(topology)}")
-        return AssignmentRecord(topology.generation if rebalanced else before.generation, parent, workers)
+        generation = topology.generation if rebalanced else before.generation
+        return self._moved(name, AssignmentRecord(generation, parent, workers), allowed)
+
+    def _moved(self, name: str, placed: AssignmentRecord, allowed: list[str]) -> AssignmentRecord:
+        """Move the processes that do not stay alive where they are."""
+        failed = Failed(name, self._seen.topologies[name].submitted_s, placed.generation, self._seen.supervisors)
+        if not failed.on:
+            return placed
+        others = [on for on in allowed if on not in failed.on | self._left_out]
+        parent, workers, demand = placed.parent, list(placed.workers), self._demand(name)
+        stuck: list[str] = []
+        for index, process in enumerate(worker_names(len(workers))):
+            on = workers[index]
+            if not failed.is_failing(process, on):
+                continue
+            free = [other for other in others if self.capacity.free(other, demand)]
+            if free:
+                self.capacity.release((on,), demand)
+                workers[index] = min(free, key=lambda to: (workers.count(to), -self.capacity.free(to, demand), to))
+                self.capacity.take((workers[index],), demand)
+            else:
+                stuck.append(process)
+        if failed.is_failing(PARENT_PROCESS, parent):
+            if others:
+                self._parents_on[parent] -= 1
+                parent = self._take_parent(others)
+            else:
+                stuck.append(PARENT_PROCESS)
+        if stuck:
+            self._waiting.setdefault(name, failed.why_stuck(stuck, allowed))
+        return AssignmentRecord(placed.generation, parent, tuple(workers))
 
     def _wanted(self, name: str, before: AssignmentRecord, allowed: list[str]) -> int | None:
         """How many workers a rebalance gives; None: there is none to be done, or too few slots for it."""
@@ -178,7 +213,7 @@ class _Planning:
         places += [None] * (count - len(places))
         workers: list[str] = []
         homeless = 0
-        slots = _FreeSlots(self.capacity, demand, allowed if None in places else (), own)
+        slots = _FreeSlots(self.capacity, demand, self._left_out, allowed if None in places else (), own)
         for index, place in enumerate(places):
             if place is not None:
                 workers.append(place)
@@ -201,7 +236,7 @@ class _Planning:
         current = Counter(kept)
         away = [on for on in kept if on not in self._seen.supervisors][:count]
         # Deal `count` workers out as if all were new, but prefer, among equals, who has one already: then few move.
-        slots = _FreeSlots(self.capacity, demand, allowed, own, prefer=lambda on: own[on] < current[on])
+        slots = _FreeSlots(self.capacity, demand, self._left_out, allowed, own, prefer=lambda on: own[on] < current[on])
         for _ in range(count - len(away)):
             slots.take()
         self.capacity.release(own.elements(), demand)
@@ -233,7 +268,7 @@ class _Planning:
         return sum(self.capacity.free(on, demand) for on in allowed)
 
     def _take_parent(self, allowed: list[str]) -> str:
-        best = min(allowed, key=lambda on: (self._parents_on[on], -self.capacity.free(on), on))
+        best = min(allowed, key=lambda on: (on in self._left_out, self._parents_on[on], -self.capacity.free(on), on))
         self._parents_on[best] += 1
         return best
 
@@ -270,7 +305,7 @@ class _Planning:
 
 class _FreeSlots:
     """The free slots for one topology, the best one first: where it has the fewest workers (`own`), then where it is
-    preferred, then where most are free.
+    preferred, then where most are free; those of `last` after all others.
 
     A heap: for a thousand supervisors each slot takes some steps, not a look at all of them.
     """
@@ -279,12 +314,14 @@ class _FreeSlots:
         self,
         capacity: Capacity,
         demand: Demand,
+        last: Collection[str],
         allowed: Iterable[str],
         own: Counter[str],
         prefer: Callable[[str], bool] = lambda on: False,
     ) -> None:
         self._capacity = capacity
         self._demand = demand
+        self._last = last
         self._own = own
         self._prefer = prefer
         self._heap = [self._key(on) for on in allowed if capacity.free(on, demand)]
@@ -306,5 +343,5 @@ class _FreeSlots:
             heappop(self._heap)
         return best
 
-    def _key(self, on: str) -> tuple[int, bool, int, str]:
-        return self._own[on], not self._prefer(on), -self._capacity.free(on, self._demand), on
+    def _key(self, on: str) -> tuple[bool, int, bool, int, str]:
+        return on in self._last, self._own[on], not self._prefer(on), -self._capacity.free(on, self._demand), on

@@ -78,13 +78,25 @@ class TopologyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedProcess:
+    """A process that did not stay alive on a node. `generation`, `submitted_s`: of its topology then."""
+
+    topology: str
+    process: str
+    generation: int
+    submitted_s: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SupervisorRecord:
     """A node of the cluster while its supervisor lives. `slots`: how many workers it may run; parents need none.
 
     `address`: of the node, at which its processes listen for those of other nodes; empty: they listen at sockets in
     `home`. `boot`: the machine since its start, so that process ids of before are not taken for those of now.
     `process`: which process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have
-    together; 0: it is not declared. `credentials`: which ones its processes have, as a fingerprint.
+    together; 0: it is not declared. `credentials`: which ones its processes have, as a fingerprint. `failed`: processes
+    that do not stay alive here, and those that did not some minutes ago.
     """
 
     host: str
@@ -98,6 +110,7 @@ class SupervisorRecord:
     cores: float = 0.0
     home: str = ""
     credentials: str = ""
+    failed: tuple[FailedProcess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

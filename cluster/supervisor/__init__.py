@@ -1,6 +1,7 @@
 """Supervisor: one on each machine of a cluster. It starts and ends the processes that are assigned to it.
 
 slots.py        which processes are started and ended
+failures.py     which processes do not stay alive here
 slot_files.py   which processes were started, for the next supervisor
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...runtime import AiostormError, ProcessIdentity
+from .failures import Failures
 from .slot_files import SlotNote
 from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Slots, Start, Terminate, Wanted, why_of
 
 if TYPE_CHECKING:
     from ...runtime import Clock
+    from ..nimbus import FailedProcess
     from .launching import Launch
 
 log = logging.getLogger("aiostorm.supervisor")
@@ -116,6 +118,7 @@ class Running:
         self._clock = clock
         self._group = group
         self._slots = Slots()
+        self._failures = Failures()
         self._running: dict[Key, Process] = {}
         self._changed = asyncio.Event()
         self._noting = asyncio.Lock()
@@ -124,6 +127,11 @@ class Running:
     def keys(self) -> Collection[Key]:
         """The processes that run now."""
         return self._running.keys()
+
+    @property
+    def failed(self) -> tuple[FailedProcess, ...]:
+        """Processes that do not stay alive here, and those that did not some minutes ago."""
+        return self._failures.named(self._clock.monotonic())
 
     async def adopt(self) -> None:
         """Adopt what an earlier supervisor has started. Before anything else. OSError."""
@@ -142,6 +150,7 @@ class Running:
 
     def see(self, wanted: Wanted) -> None:
         """What is wanted now."""
+        self._failures.see(wanted.assigned, self._clock.monotonic())
         self._follow(self._slots.see(wanted, self._clock.monotonic()))
 
     def end_too_large(self, allowed_bytes: Callable[[Key], int]) -> dict[Key, str]:
@@ -186,8 +195,10 @@ class Running:
                     self._running[key].kill()
                 case Failing():
                     log.error("%s does not stay alive: %s. It is started again and again", key, decision.why)
+                    self._failures.failing(key, decision.why)
                 case Recovered():
                     log.info("%s stays alive again", key)
+                    self._failures.recovered(key)
                 case Rests():
                     log.info("%s has ended in order, and is not started again before a rebalance", key)
                 case Forgotten():

@@ -71,6 +71,9 @@ REOPEN_S: Final = 1.0
 REGISTER_S: Final = 15.0
 """How long another supervisor of this name may still be there: a session ends in 8 s."""
 
+FAILED_S: Final = 1.0
+"""Between two looks for processes that do not stay alive."""
+
 MEMORY_S: Final = 1.0
 """Between two looks at the memory of workers."""
 
@@ -137,6 +140,7 @@ class Supervisor:
         self._seams = seams
         self._clock = clock
         self._sessions = 0
+        self._registered = record
         self._topologies: Mapping[str, TopologyRecord] = {}
         self._reader = Reader(name)
         self._running: Running | None = None
@@ -168,6 +172,7 @@ class Supervisor:
                 await running.adopt()
                 group.create_task(running.run(), name="slots")
                 group.create_task(self._limit_logs(running), name="logs")
+                group.create_task(self._name_failed(running), name="failures")
                 group.create_task(self._limit_memory(running), name="memory")
                 group.create_task(self._remove_old(running), name="old files")
                 refused = await self._keep_session(running)
@@ -217,7 +222,8 @@ class Supervisor:
         """Make the node. Returns who has it, and still after REGISTER_S; None: it is made."""
         self._sessions += 1
         path = path_of(SUPERVISORS, self._name)
-        record = pack(replace(self._record, process=f"{self._record.process}.{self._sessions}"))
+        self._registered = replace(self._record, process=f"{self._record.process}.{self._sessions}")
+        record = pack(self._registered)
         until_s = self._clock.monotonic() + REGISTER_S
         said = False
         while True:
@@ -311,6 +317,20 @@ class Supervisor:
         while True:
             await self._clock.sleep(LOOK_S)
             await self._seams.launching.limit_logs(list(running.keys))
+
+    async def _name_failed(self, running: Running) -> None:
+        """Say in the record which processes do not stay alive here: nimbus starts them elsewhere."""
+        while True:
+            await self._clock.sleep(FAILED_S)
+            record, coordination = replace(self._registered, failed=running.failed), self._coordination
+            if record == self._registered or coordination is None or coordination.status != "connected":
+                continue
+            try:
+                await coordination.commit([Put(path_of(SUPERVISORS, self._name), pack(record)), Put(SUPERVISORS, b"")])
+            except (UnavailableError, SessionLostError, NoNodeError) as error:
+                log.debug("it is said later what fails here: %s", error)
+            else:
+                self._registered = record
 
     async def _limit_memory(self, running: Running) -> None:
         """End workers that have more memory than was declared for them."""

@@ -9,6 +9,7 @@ import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,12 @@ def test_an_unknown_name(aiostorm: Command, store: Store, command: str) -> None:
 def test_what_workers_may_have_is_shown() -> None:
     node = NodeInfo("a", "host-a", "", 4, 0, (), (), "0.1.0", 8 << 30, 2.5)
     assert "8,192 MiB and 2.5 cores" in nodes_text(None, [node])
+    assert "did not stay alive" not in nodes_text(None, [node])
+    (row,) = nodes_text(None, [replace(node, failed=1)]).splitlines()[-1:]
+    assert row.endswith("1 process did not stay alive")
+    assert nodes_text(None, [replace(node, failed=3, left_out=True)]).endswith(
+        "3 processes did not stay alive: it gets work last"
+    )
     record = TopologyRecord("m:t", worker_memory_bytes=512 << 20)
     shown = show_text(TopologyInfo("words", record, "ACTIVE", {}), ())
     assert "each worker  512 MiB" in shown

@@ -28,6 +28,7 @@ from aiostorm.cluster.nimbus import (
     SUPERVISORS,
     TOPOLOGIES,
     AssignmentRecord,
+    FailedProcess,
     Nimbus,
     OrderError,
     ParentRecord,
@@ -114,6 +115,32 @@ async def test_a_topology_is_placed_and_ended() -> None:
         assert await made.assignment("words") is None
         assert await made.client.children(TOPOLOGIES) == []
         await submit(made.client, "words", TWO)  # its name is free again
+
+
+async def test_what_does_not_stay_alive_is_moved_and_its_node_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with cluster() as made:
+        await made.nimbus("n1")
+        await made.supervisor("a", 2)
+        await made.supervisor("b", 2)
+        await submit(made.client, "words", TWO)
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("words") == AssignmentRecord(1, "a", ("a", "b"))
+
+        async def name_failed(*processes: str) -> None:
+            failed = tuple(FailedProcess("words", process, 1, 0.0, "exit code 1") for process in processes)
+            record = SupervisorRecord("host", "address", 2, failed=failed)
+            await made.client.commit([Put(path_of(SUPERVISORS, "a"), pack(record)), Put(SUPERVISORS, b"")])
+            await asyncio.sleep(SOON_S)
+
+        await name_failed("worker-1", "worker-2", "parent")
+        assert await made.assignment("words") == AssignmentRecord(1, "b", ("b", "b"))
+        assert "a gets work last: many processes do not stay alive there" in caplog.messages
+        await submit(made.client, "more", TopologyRecord("words:topology"))
+        await asyncio.sleep(SOON_S)
+        assert await made.assignment("more") == AssignmentRecord(1, "b", ("a",)), "better there than nowhere"
+        await name_failed()
+        assert "a gets work as the others do" in caplog.messages
 
 
 async def test_it_waits_for_slots_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

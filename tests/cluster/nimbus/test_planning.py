@@ -13,9 +13,11 @@ from aiostorm.cluster.nimbus import (
     REASSIGN_S,
     AssignmentRecord,
     Decisions,
+    FailedProcess,
     Seen,
     SupervisorRecord,
     TopologyRecord,
+    left_out,
     plan,
 )
 
@@ -169,6 +171,67 @@ def test_a_node_that_joins_changes_nothing_before_a_rebalance() -> None:
     assert sum(new != "a" for new in made.workers) == 2
 
 
+# -- what does not stay alive ------------------------------------------------------------------------------------------
+
+
+def failing(seen: Seen, on: str, *processes: str, generation: int = 1, submitted_s: float = 0.0) -> Seen:
+    """What is seen when a supervisor names these processes, as `x/worker-1`."""
+    named = tuple(FailedProcess(*each.split("/"), generation, submitted_s, "exit code 1") for each in processes)
+    record = seen.supervisors[on]
+    return replace(seen, supervisors={**seen.supervisors, on: replace(record, failed=record.failed + named)})
+
+
+def test_a_process_that_does_not_stay_alive_moves_once_to_each_node() -> None:
+    seen = placed({"x": topology(2)}, a=2, b=2, c=2)
+    assert seen.assignments["x"] == AssignmentRecord(1, "c", ("a", "b"))
+    seen = after(failing(seen, "a", "x/worker-1"))
+    assert seen.assignments["x"] == AssignmentRecord(1, "c", ("c", "b"))
+    assert plan(seen).write == {}
+    seen = after(failing(seen, "c", "x/worker-1"))
+    assert seen.assignments["x"] == AssignmentRecord(1, "c", ("b", "b"))
+    seen = failing(seen, "b", "x/worker-1")
+    decisions = plan(seen)
+    assert decisions.write == {}, "it is the topology's fault"
+    assert decisions.waiting["x"] == (
+        "worker-1 does not stay alive on any of 3 nodes: the fault is the topology's (exit code 1; see aiostorm logs)"
+    )
+
+
+def test_a_parent_moves_too() -> None:
+    seen = after(failing(placed({"x": topology(1)}, a=1, b=1), "a", "x/parent"))
+    assert seen.assignments["x"] == AssignmentRecord(1, "b", ("a",))
+
+
+def test_what_failed_before_a_rebalance_or_another_submission_moves_nothing() -> None:
+    seen = placed({"x": topology(2)}, a=2, b=2)
+    assert plan(failing(seen, "a", "x/worker-1", generation=2)).write == {}
+    assert plan(failing(seen, "a", "x/worker-1", submitted_s=7.0)).write == {}
+    assert plan(failing(seen, "b", "x/worker-1")).write == {}, "it is not there any more"
+
+
+def test_what_fails_stays_if_no_other_node_has_a_free_slot() -> None:
+    decisions = plan(failing(placed({"x": topology(2)}, a=1, b=1), "a", "x/worker-1"))
+    assert decisions.write == {}
+    assert "worker-1 does not stay alive where it is, and no other node has a free slot" in decisions.waiting["x"]
+    decisions = plan(failing(placed({"x": topology(1)}, a=4), "a", "x/worker-1", "x/parent"))
+    assert decisions.write == {}
+    assert "worker-1, parent do not stay alive on its node, and there is no other one" in decisions.waiting["x"]
+
+
+def test_a_node_on_which_many_fail_is_used_last() -> None:
+    seen = Seen({}, {}, nodes(a=9, b=2))
+    two = failing(seen, "a", "u/worker-1", "v/worker-1")
+    assert not left_out(two.supervisors)
+    three = failing(two, "a", "v/worker-2")
+    assert left_out(three.supervisors) == {"a"}
+    x = {"x": topology(3)}
+    assert plan(replace(two, topologies=x)).write["x"] == AssignmentRecord(1, "a", ("a", "b", "a"))
+    assert plan(replace(three, topologies=x)).write["x"] == AssignmentRecord(1, "b", ("b", "b", "a"))
+    assert not left_out(failing(three, "b", "v/parent").supervisors), "v fails on b, too: that is not the fault of a"
+    alone = replace(three, supervisors={"a": three.supervisors["a"]})
+    assert not left_out(alone.supervisors), "not the last one"
+
+
 # -- rebalance ---------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +315,16 @@ supervisors = st.dictionaries(
         labels=st.sampled_from((frozenset(), frozenset({"gpu"}))),
         memory_bytes=st.sampled_from((0, 0, 2, 5)),
         cores=st.sampled_from((0.0, 0.0, 1.0, 2.5)),
+        failed=st.lists(
+            st.builds(
+                FailedProcess,
+                st.sampled_from(("t", "u")),
+                st.sampled_from(("worker-1", "worker-2", "parent")),
+                st.integers(1, 2),
+                st.integers(0, 1).map(float),
+            ),
+            max_size=3,
+        ).map(tuple),
     ),
 )
 
@@ -318,7 +391,18 @@ def _check_moves(seen: Seen, name: str, made: AssignmentRecord) -> None:
             assert topology_now.labels <= seen.supervisors[on].labels
     elif made.generation == before.generation:
         for old, new in zip((before.parent, *before.workers), (made.parent, *made.workers), strict=True):
-            assert old == new or (old not in seen.supervisors and seen.missing_s[old] >= REASSIGN_S)
+            if old != new and old in seen.supervisors:
+                of_topology = (name, before.generation, topology_now.submitted_s)
+                fails_on = {
+                    on
+                    for on, each in seen.supervisors.items()
+                    for one in each.failed
+                    if (one.topology, one.generation, one.submitted_s) == of_topology
+                }
+                assert old in fails_on, "nothing moves that is well"
+                assert new not in fails_on, "nor to where it is not"
+            else:
+                assert old == new or seen.missing_s[old] >= REASSIGN_S
 
 
 @given(

@@ -108,6 +108,13 @@ def a_lost_node_keeps_its_parents() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def what_does_not_stay_alive_is_not_moved() -> Iterator[None]:
+    """It is started again and again on a node on which it cannot run."""
+    with replaced(planning.Failed, "is_failing", lambda self, process, on: False):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -118,12 +125,15 @@ PLANTED: dict[str, Plant] = {
         a_parent_does_not_say_how_it_is,
         workers_are_notified_of_their_first_parent_only,
         a_lost_node_keeps_its_parents,
+        what_does_not_stay_alive_is_not_moved,
     )
 }
 
-FIRST_LOOK: dict[str, int] = dict.fromkeys(
-    ("workers_are_notified_of_their_first_parent_only", "a_lost_node_keeps_its_parents"), 4
-)
+FIRST_LOOK: dict[str, int] = {
+    "workers_are_notified_of_their_first_parent_only": 4,
+    "a_lost_node_keeps_its_parents": 4,
+    "what_does_not_stay_alive_is_not_moved": 7,
+}
 """The seed that found it the last time, where it is not 0."""
 
 

@@ -1,0 +1,68 @@
+"""Failing: processes that do not stay alive where they are, and nodes on which many do not. Pure.
+
+    /supervisors/a: worker-1 of x fails        ─► it moves to a node where no process of x has failed
+    on every node that x may have              ─► it stays: it is the topology's fault, and that is said
+    three processes fail on a, of topologies   ─► a is left out: it gets work only when no other node has a free slot
+    that fail on no other node
+
+1. What a supervisor names has failed there not long ago (see supervisor/failures.py): a node is left out as long as it
+   names so many.
+2. If all nodes were left out, none is.
+
+From: Storm's BlacklistScheduler, which looks at slots whose workers have not come (tolerance count 3 in 300 s, resumed
+after 1800 s).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .records import SupervisorRecord
+
+LEFT_OUT_AFTER: Final = 3
+
+
+def left_out(supervisors: Mapping[str, SupervisorRecord]) -> frozenset[str]:
+    """The nodes that get work last."""
+    nodes_of = Counter(topology for each in supervisors.values() for topology in {one.topology for one in each.failed})
+    found = frozenset(
+        name
+        for name, each in supervisors.items()
+        if sum(nodes_of[one.topology] == 1 for one in each.failed) >= LEFT_OUT_AFTER
+    )
+    return frozenset() if len(found) == len(supervisors) else found
+
+
+class Failed:
+    """What of one topology fails, as it was last submitted and rebalanced. `on`: the nodes where some of it does."""
+
+    def __init__(
+        self, name: str, submitted_s: float, generation: int, supervisors: Mapping[str, SupervisorRecord]
+    ) -> None:
+        self._failed = {
+            (one.process, on): one.why
+            for on, each in supervisors.items()
+            for one in each.failed
+            if (one.topology, one.submitted_s, one.generation) == (name, submitted_s, generation)
+        }
+        self.on = frozenset(on for _, on in self._failed)
+
+    def is_failing(self, process: str, on: str) -> bool:
+        """Does this process fail on this node?"""
+        return (process, on) in self._failed
+
+    def why_stuck(self, processes: Sequence[str], allowed: Sequence[str]) -> str:
+        """Why processes that fail are not moved, for people."""
+        why = next((why for (process, _), why in self._failed.items() if process in processes), "")
+        names = ", ".join(processes[:5]) + (", …" if len(processes) > 5 else "")
+        keeps = "does" if len(processes) == 1 else "do"
+        if len(allowed) > 1 and self.on.issuperset(allowed):
+            where = f"on any of {len(allowed)} nodes: the fault is the topology's"
+        elif self.on.issuperset(allowed):
+            where = "on its node, and there is no other one"
+        else:
+            where = "where it is, and no other node has a free slot"
+        return f"{names} {keeps} not stay alive {where} ({why}; see aiostorm logs)"
