@@ -88,11 +88,15 @@ def answering_of(home: Home, listen: str | None, certificates: str | None) -> An
     return Answering(listen, files and TlsFiles(files.certificate, files.key, files.ca, one_sided=True))
 
 
+async def check_answering(options: ClusterOptions, answering: Answering) -> None:
+    """As Answering.check, with the tokens of the home folder."""
+    await answering.check(TokenFile(options.home.tokens))
+
+
 async def answer_clients(options: ClusterOptions, answering: Answering, open_store: OpenStore, clock: Clock) -> None:
-    """Answer until the call is cancelled. ExposedError, NetworkError, CredentialsError."""
+    """Answer until the call is cancelled, where `check_answering` allows it. NetworkError, CredentialsError."""
     home = options.home
     tokens = TokenFile(home.tokens, clock)
-    await answering.check(tokens)
 
     async def logs(name: str, process: str, lines: int) -> dict[str, list[str]]:
         check_name(name)

@@ -44,7 +44,7 @@ from ..cluster.supervisor import (
 )
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
-from .answering import Answering, answer_clients
+from .answering import Answering, answer_clients, check_answering
 from .cluster_view import leader_text
 from .errors import BusyCommandError, CommandError, ExposedCommandError
 from .host import try_host
@@ -154,6 +154,7 @@ async def _nimbus(options: ClusterOptions, blobs: str | None, answering: Answeri
     who = {"host": host, "pid": pid, "started": round(clock.now(), 3), "address": answering.shown}
     log.info("nimbus begins on %s (pid %d); store %s", host, pid, options.store)
     open_store = _opener(options.store, clock)
+    await check_answering(options, answering)  # before anything is begun
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(keep_leading(open_store, clock, json.dumps(who).encode(), blobs)),
