@@ -16,7 +16,7 @@ python3 -m uv pip install --quiet --python "$WORK/wheel-env" --resolution lowest
 "$WORK/wheel-env/bin/python" -P "$CI_FOLDER/oldest.py" "$project" "${extras[@]}"
 mkdir "$WORK/outside"
 (cd "$WORK/pristine" && cp -R tests examples docs README.md pyproject.toml "$WORK/outside")
-rm -rf "$WORK"/outside/tests/{house,benchmarks,mutation} # they are about the checkout
+rm -rf "$WORK"/outside/tests/{house,benchmarks,mutation,deploy} # they are about the checkout
 cd "$WORK/outside"
 "$WORK/wheel-env/bin/python" -P -c 'import aiostorm; print("testing", aiostorm.__file__)' | tee "$WORK/where"
 grep -q site-packages "$WORK/where"
