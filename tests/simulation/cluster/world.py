@@ -202,7 +202,8 @@ class ClusterWorld:
                 SimNotes(self.machines, name),
                 SimLaunching(self.machines, name),
             )
-            record = SupervisorRecord("host", f"at-{name}" if self.machines.several else "", 4)
+            address = f"at-{name}" if self.machines.several else ""
+            record = SupervisorRecord("host", address, 4, process=str(process.incarnation))
             await Supervisor(name, record, seams, LoopClock()).run(asyncio.Event())
 
         self.daemons.append(self.world.process(f"supervisor@{name}", self._restarted(program)))
