@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..cluster import Cluster, NotRunningError
+from ..cluster import Cluster, NoClusterError, NotRunningError
 from .cluster_view import list_text, nodes_document, nodes_text, runs_text, show_text, tokens_text, topology_document
 from .errors import CommandError, UnavailableCommandError
 from .logs import log_to
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 STILL_S: Final = 5.0
 """How often a command that waits says so."""
 
-LEADER_LOOKS, LEADER_LOOK_S = 25, 0.2
-"""So often, and so far apart, it is looked for a leader."""
+LEADER_S, LEADER_LOOK_S = 5.0, 0.2
+"""How long, and how often, it is looked for a leader."""
+
+CLUSTER_S, CLUSTER_LOOK_S = 30.0, 0.2
+"""How long at most, and how often, it is looked for a cluster, and its leader, to which a topology is submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,30 @@ class Submission:
     wait_s: float = 30.0
 
 
-def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]]) -> int:
-    """Open the cluster and do this. The exit code; CommandError."""
+def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]], *, within_s: float = 0.0) -> int:
+    """Open the cluster and do this. The exit code; CommandError.
 
-    async def opened() -> int:
+    `within_s`: how long to wait for a cluster where there is none: its daemons may have been started a moment ago.
+    """
+
+    async def once() -> int:
         cluster_of = Cluster(options.store, home=options.home, token_file=options.token_file, ca=options.ca)
         async with cluster_of as cluster:
             return await work(cluster)
+
+    async def opened() -> int:
+        loop = asyncio.get_running_loop()
+        until_s, said = loop.time() + within_s, False
+        while True:
+            try:
+                return await once()
+            except NoClusterError as error:
+                if loop.time() >= until_s:
+                    raise
+                if not said:
+                    click.echo(f"{error}; waits {within_s:g} s for that", err=True)
+                said = True
+            await asyncio.sleep(CLUSTER_LOOK_S)
 
     handler = logging.StreamHandler()
     log_to(handler, "warning")
@@ -94,7 +114,7 @@ async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
     if not given.wait_s:
         _print(f"{found.name} is submitted", topology_document(found), as_json=as_json)
         return 0
-    await _check_leader(cluster, found.name)
+    await _check_leader(cluster, found.name, min(given.wait_s, CLUSTER_S))
     click.echo(f"{found.name} is submitted; waits until it runs", err=True)
     running = await cluster.wait_running(found.name, given.wait_s)
     if running is None or running.wanted == "KILLED":
@@ -198,12 +218,15 @@ async def kill(cluster: Cluster, name: str, drain_s: float | None, *, as_json: b
     return 0
 
 
-async def _check_leader(cluster: Cluster, name: str) -> None:
+async def _check_leader(cluster: Cluster, name: str, within_s: float = LEADER_S) -> None:
     """Wait a little for a leader: nimbus may have been started a moment ago, or another one takes over."""
-    for _ in range(LEADER_LOOKS):
-        if await cluster.leader() is not None:
-            return
+    until_s = asyncio.get_running_loop().time() + within_s
+    while await cluster.leader() is None:
+        if asyncio.get_running_loop().time() >= until_s:
+            break
         await asyncio.sleep(LEADER_LOOK_S)
+    else:
+        return
     raise UnavailableCommandError(
         f"no nimbus leads now: what is ordered of {name} is kept, and carried out when one does (aiostorm nimbus)"
     )

@@ -74,7 +74,7 @@ from .quantities import size
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait until it runs; 0: do not wait.",
+    help="How long to wait for the cluster, and until it runs; 0: do not wait.",
 )
 @json_option
 @client_options
@@ -110,5 +110,6 @@ def submit(
 
         config = settings_of(file, (*settings, *of_guarantee), None)
         given = program.Submission(target, args, config=config, active=not inactive, check=not no_check, **options)
-        code = program.run(place, lambda opened: program.submit(opened, given, as_json=as_json))
+        within_s = min(given.wait_s, program.CLUSTER_S)
+        code = program.run(place, lambda opened: program.submit(opened, given, as_json=as_json), within_s=within_s)
     sys.exit(code)

@@ -118,7 +118,7 @@ COMMANDS = (
     ("deactivate", "x"),
     ("rebalance", "x"),
     ("kill", "x"),
-    ("submit", "jobs:topology", "--name", "x", "--no-check"),
+    ("submit", "jobs:topology", "--name", "x", "--no-check", "--wait", "0"),
 )
 
 
@@ -281,7 +281,7 @@ def test_orders_are_kept_while_no_nimbus_leads(aiostorm: Command, store: Store) 
     outcome = aiostorm("deactivate", "words")
     assert (outcome.code, outcome.out) == (0, "words is to be inactive\n")
     assert "no nimbus leads now: the order is kept" in outcome.err
-    for command in (("kill", "-w", "0", "words"), ("submit", "a:b", "--name", "x", "--no-check")):
+    for command in (("kill", "-w", "0", "words"), ("submit", "a:b", "--name", "x", "--no-check", "--wait", "1")):
         outcome = aiostorm(*command)
         assert outcome.code == 69
         assert "is kept, and carried out when one does (aiostorm nimbus)" in outcome.err
@@ -419,6 +419,18 @@ def test_what_cannot_be_submitted(aiostorm: Command, store: Store, tmp_path: Pat
     assert outcome.code == 2
     assert "no.zip is no zip and no wheel" in outcome.err
     assert aiostorm("list", "--json").json == {"topologies": []}
+
+
+def test_a_submission_waits_for_a_cluster_that_starts(home: Home, start: Callable[..., Process]) -> None:
+    process = start("submit", "jobs:topology", "--name", "x", "--no-check")
+    process.until_err("is no cluster yet: start its daemons")
+    made = Store(home)  # as nimbus makes it, one after the other
+    made.make()
+    made.lead()
+    process.until_err("x is submitted; waits until it runs")
+    assert made.topology("x") is not None
+    process.kill()
+    made.close()
 
 
 def test_interrupting_a_kill_leaves_it_ending(store: Store, start: Callable[..., Process]) -> None:
