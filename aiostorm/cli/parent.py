@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ..cluster import ControlSocket, Home, LocalCluster, ProcessBackend
 from ..cluster.coordination import CoordinationError, open_coordination
-from ..cluster.submitted import NO_STORE, ParentPlace, ParentProcess, SubmittedTopology
+from ..cluster.nimbus import NO_STORE
+from ..cluster.submitted import ParentPlace, ParentProcess, SubmittedTopology
 from ..cluster.supervisor import Listening
 from ..runtime import LoopClock, ProcessIdentity, loop_factory
 from ..topology import Config

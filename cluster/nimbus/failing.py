@@ -1,6 +1,6 @@
 """Failing: processes that do not stay alive where they are, and nodes on which many do not. Pure.
 
-    /supervisors/a: worker-1 of x fails        ─► it moves to a node where no process of x has failed
+    /supervisors/a: worker-1 of x fails        ─► it moves to a node where no worker of x has failed
     on every node that x may have              ─► it stays: it is the topology's fault, and that is said
     three processes fail on a, of topologies   ─► a is left out: it gets work only when no other node has a free slot
     that fail on no other node
@@ -8,6 +8,7 @@
 1. What a supervisor names has failed there not long ago (see supervisor/failures.py): a node is left out as long as it
    names so many.
 2. If all nodes were left out, none is.
+3. A parent and workers fail for different reasons: where the one fails, the others may stay alive.
 
 From: Storm's BlacklistScheduler, which looks at slots whose workers have not come (tolerance count 3 in 300 s, resumed
 after 1800 s).
@@ -18,6 +19,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+from .records import PARENT_PROCESS
 
 if TYPE_CHECKING:
     from .records import SupervisorRecord
@@ -37,7 +40,7 @@ def left_out(supervisors: Mapping[str, SupervisorRecord]) -> frozenset[str]:
 
 
 class Failed:
-    """What of one topology fails, as it was last submitted and rebalanced. `on`: the nodes where some of it does."""
+    """What of one topology fails, as it was last submitted and rebalanced."""
 
     def __init__(
         self, name: str, submitted_s: float, generation: int, supervisors: Mapping[str, SupervisorRecord]
@@ -48,20 +51,29 @@ class Failed:
             for one in each.failed
             if (one.topology, one.submitted_s, one.generation) == (name, submitted_s, generation)
         }
-        self.on = frozenset(on for _, on in self._failed)
+
+    def __bool__(self) -> bool:
+        """Does something of it fail?"""
+        return bool(self._failed)
 
     def is_failing(self, process: str, on: str) -> bool:
         """Does this process fail on this node?"""
         return (process, on) in self._failed
+
+    def where(self, process: str) -> frozenset[str]:
+        """The nodes where such processes fail: the parent, or any worker."""
+        is_parent = process == PARENT_PROCESS
+        return frozenset(on for failed, on in self._failed if (failed == PARENT_PROCESS) == is_parent)
 
     def why_stuck(self, processes: Sequence[str], allowed: Sequence[str]) -> str:
         """Why processes that fail are not moved, for people."""
         why = next((why for (process, _), why in self._failed.items() if process in processes), "")
         names = ", ".join(processes[:5]) + (", …" if len(processes) > 5 else "")
         keeps = "does" if len(processes) == 1 else "do"
-        if len(allowed) > 1 and self.on.issuperset(allowed):
+        nowhere = all(self.where(process).issuperset(allowed) for process in processes)
+        if len(allowed) > 1 and nowhere:
             where = f"on any of {len(allowed)} nodes: the fault is the topology's"
-        elif self.on.issuperset(allowed):
+        elif nowhere:
             where = "on its node, and there is no other one"
         else:
             where = "where it is, and no other node has a free slot"

@@ -13,8 +13,9 @@
    it. After that each of them moves to where a slot is free. What finds none stays assigned, and moves later.
 5. A rebalance (another generation) makes the topology even again over all supervisors, with as few moves as that takes.
    A node that joins gets work with the next rebalance.
-6. A process that does not stay alive where it is moves to a node where nothing of its topology has failed. If there is
-   none it stays: the fault is the topology's. Nodes on which many fail are used last (see failing.py).
+6. A process that does not stay alive where it is moves: a worker to a node where no worker of its topology has failed,
+   a parent to one where its topology's parent has not. If there is none it stays: the fault is the topology's. Nodes on
+   which many fail are used last (see failing.py).
 7. But for 4, 5 and 6 no process moves whose supervisor is there.
 8. A killed topology keeps its slots until its parent has ended; then its assignment and its record are deleted.
 9. The same input gives the same plan. What a plan frees is for the next one: planning again after each write comes to
@@ -157,16 +158,15 @@ class _Planning:
     def _moved(self, name: str, placed: AssignmentRecord, allowed: list[str]) -> AssignmentRecord:
         """Move the processes that do not stay alive where they are."""
         failed = Failed(name, self._seen.topologies[name].submitted_s, placed.generation, self._seen.supervisors)
-        if not failed.on:
+        if not failed:
             return placed
-        others = [on for on in allowed if on not in failed.on | self._left_out]
         parent, workers, demand = placed.parent, list(placed.workers), self._demand(name)
         stuck: list[str] = []
         for index, process in enumerate(worker_names(len(workers))):
             on = workers[index]
             if not failed.is_failing(process, on):
                 continue
-            free = [other for other in others if self.capacity.free(other, demand)]
+            free = [other for other in self._others(failed, process, allowed) if self.capacity.free(other, demand)]
             if free:
                 self.capacity.release((on,), demand)
                 workers[index] = min(free, key=lambda to: (workers.count(to), -self.capacity.free(to, demand), to))
@@ -174,7 +174,7 @@ class _Planning:
             else:
                 stuck.append(process)
         if failed.is_failing(PARENT_PROCESS, parent):
-            if others:
+            if others := self._others(failed, PARENT_PROCESS, allowed):
                 self._parents_on[parent] -= 1
                 parent = self._take_parent(others)
             else:
@@ -182,6 +182,10 @@ class _Planning:
         if stuck:
             self._waiting.setdefault(name, failed.why_stuck(stuck, allowed))
         return AssignmentRecord(placed.generation, parent, tuple(workers))
+
+    def _others(self, failed: Failed, process: str, allowed: list[str]) -> list[str]:
+        """Where a process that fails where it is may stay alive."""
+        return [on for on in allowed if on not in failed.where(process) | self._left_out]
 
     def _wanted(self, name: str, before: AssignmentRecord, allowed: list[str]) -> int | None:
         """How many workers a rebalance gives; None: there is none to be done, or too few slots for it."""

@@ -36,6 +36,9 @@ CLUSTER: Final = "/cluster"
 PARENT_PROCESS: Final = "parent"
 """The name of the process that runs a topology, beside those of its workers."""
 
+NO_STORE: Final = 69
+"""The exit code of a parent that could not reach the store (EX_UNAVAILABLE)."""
+
 MAX_ENCODED: Final = 200
 """Characters of a name in a path."""
 

@@ -6,12 +6,11 @@ parent.py        the program, which supervisors start as `aiostorm parent`
 """
 
 from .order import Order, order_for
-from .parent import BROKEN, LEFT, NO_STORE, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology
+from .parent import BROKEN, LEFT, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology
 
 __all__ = [
     "BROKEN",
     "LEFT",
-    "NO_STORE",
     "MakeCluster",
     "Order",
     "ParentPlace",

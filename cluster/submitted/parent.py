@@ -29,6 +29,7 @@ from ..coordination import BadVersionError, NoNodeError, SessionLostError, Unava
 from ..errors import TopologyKilledError
 from ..nimbus import (
     ASSIGNMENTS,
+    NO_STORE,
     PARENTS,
     TOPOLOGIES,
     AssignmentRecord,
@@ -57,7 +58,6 @@ REPORT_S: Final = 0.5
 """Between two looks at the topology, for its record."""
 
 BROKEN: Final = 1
-NO_STORE: Final = 69
 LEFT: Final = 143
 MOST_ABANDONED: Final = 50
 

@@ -1,5 +1,6 @@
 """Supervisor: one on each machine of a cluster. It starts and ends the processes that are assigned to it.
 
+wanted.py       what the store says of them
 slots.py        which processes are started and ended
 failures.py     which processes do not stay alive here
 slot_files.py   which processes were started, for the next supervisor

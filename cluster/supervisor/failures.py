@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from ..nimbus import FailedProcess
 
 if TYPE_CHECKING:
-    from .slots import Assigned, Key
+    from .slots import Key
+    from .wanted import Assigned
 
 KEPT_S: Final = 600.0
 MOST: Final = 50

@@ -25,7 +25,7 @@ from ..nimbus import (
     unpack,
     worker_names,
 )
-from .slots import Assigned, Parent, Wanted
+from .wanted import Assigned, Parent, Wanted
 
 if TYPE_CHECKING:
     from ..coordination import Coordination

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Protocol
 from ...runtime import AiostormError, ProcessIdentity
 from .failures import Failures
 from .slot_files import SlotNote
-from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Slots, Start, Terminate, Wanted, why_of
+from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Slots, Start, Terminate, why_of
 
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ..nimbus import FailedProcess
     from .launching import Launch
+    from .wanted import Wanted
 
 log = logging.getLogger("aiostorm.supervisor")
 

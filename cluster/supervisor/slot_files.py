@@ -29,7 +29,8 @@ from pydantic import TypeAdapter
 
 from ...runtime import AiostormError, ProcessIdentity, boot_id, make_folders, write_file
 from ..names import check_name
-from .slots import Key, Rest
+from .slots import Key
+from .wanted import Rest
 
 try:
     import fcntl

@@ -10,6 +10,7 @@
    before has ended.
 2. A process that ends is started again: at once, then after 0.2, 1 and 5 s, then always after 5 s. Not if its topology
    is to be killed; and a parent that ended with 0 has ended in order, and rests until there is another generation.
+   What ends too often is said not to stay alive here; a parent's ends for lack of a store do not count.
 3. A rebalance is another generation. The old parent is asked to end, and may drain as long as its record is there.
    The old workers serve it until the record was deleted, or is that of another generation; then they are ended. Workers
    of the new generation are not started while there is a parent of another one.
@@ -26,10 +27,11 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..nimbus import PARENT_PROCESS
+from ..nimbus import NO_STORE, PARENT_PROCESS
+from .wanted import Assigned, Parent, Rest, Wanted
 
 END_S: Final = 10.0
 """From SIGTERM to SIGKILL."""
@@ -48,47 +50,6 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.process} of {self.topology}"
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """Of one topology: the generation of its assignment, and which of its processes this supervisor runs.
-
-    `submitted_s`: when it was submitted: one that was killed may have had the same name and generation.
-    """
-
-    generation: int
-    here: frozenset[str] = frozenset()
-    submitted_s: float = 0.0
-
-
-class Rest(NamedTuple):
-    """What a parent that has ended in order has run."""
-
-    generation: int
-    submitted_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """The parent of a topology that is there. `abandoned`: processes that it has given up, as `worker-1@4711`.
-
-    `pid`: its process, if this supervisor has started it; else 0.
-    """
-
-    generation: int
-    abandoned: frozenset[str] = frozenset()
-    pid: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the store says. `killed`: topologies that are to be killed; `unread`: those whose records cannot be read."""
-
-    assigned: Mapping[str, Assigned] = field(default_factory=dict)
-    killed: frozenset[str] = frozenset()
-    parents: Mapping[str, Parent] = field(default_factory=dict)
-    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +118,13 @@ class Phase(enum.Enum):
     KILLED = enum.auto()
 
 
+class _End(NamedTuple):
+    """A process has ended by itself. `counts`: may that be the fault of where it ran?"""
+
+    at_s: float
+    counts: bool
+
+
 class _Slot:
     """One key. `generation`: of the last process; `due_s`: when it is started again, or killed."""
 
@@ -167,7 +135,7 @@ class _Slot:
         self.generation = 0
         self.pid = 0
         self.due_s: float | None = None
-        self.ends: deque[float] = deque(maxlen=FAILING_AFTER)
+        self.ends: deque[_End] = deque(maxlen=FAILING_AFTER)
         self.failing = False
         self.rest: Rest | None = None
 
@@ -184,17 +152,17 @@ class _Slot:
         self.due_s = None
         self.failing, self.rest = False, None
 
-    def count_end(self, now_s: float) -> int:
-        """The process has ended by itself. How many did lately."""
-        self.ends.append(now_s)
-        recent = sum(end_s > now_s - PERIOD_S for end_s in self.ends)
-        self.due_s = now_s + DELAYS_S[min(recent, len(DELAYS_S)) - 1]
-        return recent
+    def count_end(self, now_s: float, *, counts: bool) -> int:
+        """The process has ended by itself. How many did lately that count."""
+        self.ends.append(_End(now_s, counts))
+        recent = [end for end in self.ends if end.at_s > now_s - PERIOD_S]
+        self.due_s = now_s + DELAYS_S[min(len(recent), len(DELAYS_S)) - 1]
+        return sum(end.counts for end in recent)
 
     @property
     def well_s(self) -> float | None:
         """When it has stayed alive long enough; None: it need not."""
-        return self.ends[-1] + PERIOD_S if self.failing and self.phase is Phase.RUNNING else None
+        return self.ends[-1].at_s + PERIOD_S if self.failing and self.phase is Phase.RUNNING else None
 
 
 class Slots:
@@ -263,7 +231,8 @@ class Slots:
             if not self._is_killed(key.topology) and self._generation(key) == slot.generation:
                 decisions.append(Rests(key))
         elif by_itself:
-            decisions += self._ended_by_itself(key, slot, why_of(code), now_s)
+            counts = key.process != PARENT_PROCESS or code != NO_STORE
+            decisions += self._ended_by_itself(key, slot, why_of(code), now_s, counts=counts)
         return decisions + self._after_end(key, now_s)
 
     def rest_after(self, key: Key, code: int | None) -> Rest | None:
@@ -336,8 +305,8 @@ class Slots:
         """Would its end now be one that is not wanted?"""
         return slot.phase is Phase.RUNNING or (slot.phase is Phase.KILLED and not self._must_end(key, slot))
 
-    def _ended_by_itself(self, key: Key, slot: _Slot, why: str, now_s: float) -> list[Decision]:
-        recent = slot.count_end(now_s)
+    def _ended_by_itself(self, key: Key, slot: _Slot, why: str, now_s: float, *, counts: bool = True) -> list[Decision]:
+        recent = slot.count_end(now_s, counts=counts)
         if slot.failing or recent < FAILING_AFTER:
             return []
         slot.failing = True

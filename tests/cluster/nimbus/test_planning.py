@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.cluster.nimbus import (
+    PARENT_PROCESS,
     REASSIGN_S,
     AssignmentRecord,
     Decisions,
@@ -202,6 +203,14 @@ def test_a_parent_moves_too() -> None:
     assert seen.assignments["x"] == AssignmentRecord(1, "b", ("a",))
 
 
+def test_where_a_parent_failed_workers_may_stay_alive() -> None:
+    seen = after(failing(placed({"x": topology(1)}, a=1, b=1), "a", "x/parent"))
+    assert seen.assignments["x"] == AssignmentRecord(1, "b", ("a",))
+    seen = placed({"x": topology(1)}, a=1, b=1)
+    decisions = plan(failing(failing(seen, "b", "x/parent"), "a", "x/worker-1"))
+    assert decisions.write["x"].workers == ("b",)
+
+
 def test_what_failed_before_a_rebalance_or_another_submission_moves_nothing() -> None:
     seen = placed({"x": topology(2)}, a=2, b=2)
     assert plan(failing(seen, "a", "x/worker-1", generation=2)).write == {}
@@ -390,7 +399,8 @@ def _check_moves(seen: Seen, name: str, made: AssignmentRecord) -> None:
         for on in (made.parent, *made.workers):
             assert topology_now.labels <= seen.supervisors[on].labels
     elif made.generation == before.generation:
-        for old, new in zip((before.parent, *before.workers), (made.parent, *made.workers), strict=True):
+        pairs = zip((before.parent, *before.workers), (made.parent, *made.workers), strict=True)
+        for is_parent, (old, new) in zip((True, *(False for _ in made.workers)), pairs, strict=True):
             if old != new and old in seen.supervisors:
                 of_topology = (name, before.generation, topology_now.submitted_s)
                 fails_on = {
@@ -398,6 +408,7 @@ def _check_moves(seen: Seen, name: str, made: AssignmentRecord) -> None:
                     for on, each in seen.supervisors.items()
                     for one in each.failed
                     if (one.topology, one.generation, one.submitted_s) == of_topology
+                    and (one.process == PARENT_PROCESS) == is_parent
                 }
                 assert old in fails_on, "nothing moves that is well"
                 assert new not in fails_on, "nor to where it is not"

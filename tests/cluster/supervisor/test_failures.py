@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiostorm.cluster.nimbus import FailedProcess
 from aiostorm.cluster.supervisor.failures import KEPT_S, MOST, Failures
-from aiostorm.cluster.supervisor.slots import Assigned, Key
+from aiostorm.cluster.supervisor.slots import Key
+from aiostorm.cluster.supervisor.wanted import Assigned
 
 KEY = Key("words", "worker-1")
 HERE = {"words": Assigned(1, frozenset({"worker-1"}), 5.0)}

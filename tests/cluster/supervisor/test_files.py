@@ -26,7 +26,7 @@ from aiostorm.cluster.supervisor import (
 )
 from aiostorm.cluster.supervisor.logs import limit_log, prepare_log
 from aiostorm.cluster.supervisor.old_logs import remove_old_logs
-from aiostorm.cluster.supervisor.slots import Rest
+from aiostorm.cluster.supervisor.wanted import Rest
 from aiostorm.runtime import ProcessIdentity
 from aiostorm.runtime.processes import open_log
 

@@ -8,25 +8,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from aiostorm.cluster.nimbus import NO_STORE
 from aiostorm.cluster.supervisor.slots import (
     DELAYS_S,
     END_S,
     PERIOD_S,
-    Assigned,
     Decision,
     Failing,
     Forgotten,
     Key,
     Kill,
-    Parent,
     Recovered,
-    Rest,
     Rests,
     Slots,
     Start,
     Terminate,
-    Wanted,
 )
+from aiostorm.cluster.supervisor.wanted import Assigned, Parent, Rest, Wanted
 
 PARENT = Key("words", "parent")
 WORKER = Key("words", "worker-1")
@@ -91,6 +89,18 @@ def test_a_failing_process_is_named_with_its_last_end() -> None:
         slots.tick(5.0)
         slots.started(WORKER, 3, 0.0)
     assert said == [Failing(WORKER, "it ended 5 times in 30 s, the last time: exit code 69")]
+
+
+def test_a_parent_without_a_store_is_not_the_fault_of_its_node() -> None:
+    slots = running()
+    now_s = 0.0
+    for code in (*[NO_STORE] * 20, 1):
+        decisions = slots.ended(PARENT, code, now_s)
+        if slots.due_s is not None:
+            now_s = slots.due_s
+            decisions += slots.tick(now_s)
+        assert decisions == [Start(PARENT, 1)], "and it is not named as one that does not stay alive"
+        slots.started(PARENT, 3, now_s)
 
 
 def test_a_parent_that_ended_in_order_rests() -> None:

@@ -37,6 +37,7 @@ from aiostorm.cluster.coordination.polled import SESSION_S
 from aiostorm.cluster.coordination.tree import Tree
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
+    NO_STORE,
     PARENT_PROCESS,
     PARENTS,
     REASSIGN_S,
@@ -54,7 +55,6 @@ from aiostorm.cluster.nimbus import (
     unpack,
     want,
 )
-from aiostorm.cluster.submitted import NO_STORE
 from aiostorm.cluster.supervisor import Key, Supervisor, SupervisorSeams
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World, world_loop
