@@ -36,6 +36,7 @@ class Bench:
         self.out = folder / "out"
         self.home = Home(folder / "home")
         self.store = store
+        self.place = ("--home", str(self.home.path), "--store", store.where)
         self.chance = random.Random(seed)
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.problems: list[str] = []
@@ -49,10 +50,14 @@ class Bench:
     def start(self, name: str) -> None:
         """Start a daemon: "nimbus-1", "supervisor"."""
         words = ["nimbus"] if name.startswith("nimbus") else ["supervisor", "--id", "here", "--slots", "6"]
-        log = (self.folder / f"{name}.log").open("ab")
-        self.daemons[name] = subprocess.Popen(
-            self.aiostorm(*words, "--home", str(self.home.path)), stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
+        self.daemon(name, *words, *self.place)
+
+    def daemon(self, name: str, *words: str) -> None:
+        """Start a daemon with these words of the command line."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.daemons[name] = subprocess.Popen(
+                self.aiostorm(*words), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
 
     def kill(self, name: str) -> None:
         """kill -9 of a daemon."""
@@ -62,7 +67,7 @@ class Bench:
 
     async def command(self, *words: str, check: bool = True) -> str:
         process = await asyncio.create_subprocess_exec(
-            *self.aiostorm(*words, "--home", str(self.home.path)), stdout=asyncio.subprocess.PIPE
+            *self.aiostorm(*words, *self.place), stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
         if check and process.returncode:
@@ -113,14 +118,12 @@ class Bench:
                     found[note["process"]] = int(note["identity"].split("-")[1])
         return found
 
-    def silences(self, kills_s: list[float]) -> list[float]:
+    def silences(self, kills_s: list[float], took_s: list[float] | None = None) -> list[float]:
+        """The longest silence after each kill, within WITHIN_S after it, or after it was got over."""
+        now_s = time.monotonic()
         times = [at_s for at_s, _, _ in self.lines()]
-        found = []
-        for at_s in kills_s:
-            within = times[bisect_left(times, at_s) : bisect_right(times, at_s + WITHIN_S)]
-            stops = [at_s, *within]
-            found.append(max((b - a for a, b in itertools.pairwise(stops)), default=WITHIN_S))
-        return found
+        ends = [at_s + more_s + WITHIN_S for at_s, more_s in zip(kills_s, took_s or [0.0] * len(kills_s), strict=True)]
+        return [silence(times, at_s, min(end_s, now_s)) for at_s, end_s in zip(kills_s, ends, strict=True)]
 
     async def until(self, what: str, condition: Callable[[], Awaitable[bool]], within_s: float = 30.0) -> float:
         """Wait for it. How long it took; it is a problem if it does not come."""
@@ -138,15 +141,27 @@ class Bench:
         return record is not None and record.state == "ACTIVE" and record.pid != not_pid
 
     def processes(self) -> list[int]:
-        """The processes of topologies: those that have a log of this home open."""
-        logs = f"{self.home.path / 'logs'}/"
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal():
-                with contextlib.suppress(OSError):
-                    if any(os.readlink(link).startswith(logs) for link in (entry / "fd").iterdir()):
-                        found.append(int(entry.name))
-        return found
+        """The processes of topologies: those that have a log of this cluster open."""
+        homes = [path.parent for path in self.folder.glob("*/logs")]
+        return sorted({pid for home in homes for pid in processes_of(home)})
+
+
+def silence(times_s: list[float], from_s: float, to_s: float) -> float:
+    """The longest time without one of these moments, which are in order, from one moment to another one."""
+    within = times_s[bisect_left(times_s, from_s) : bisect_right(times_s, to_s)]
+    return max(later - sooner for sooner, later in itertools.pairwise([from_s, *within, to_s]))
+
+
+def processes_of(home: Path) -> list[int]:
+    """The processes of topologies that have a log in this home folder open."""
+    logs = f"{home / 'logs'}/"
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if any(os.readlink(link).startswith(logs) for link in (entry / "fd").iterdir()):
+                    found.append(int(entry.name))
+    return found
 
 
 def kill_process(pid: int) -> None:
@@ -156,11 +171,11 @@ def kill_process(pid: int) -> None:
 
 
 @asynccontextmanager
-async def cluster(folder: Path, seed: int) -> AsyncIterator[Bench]:
-    """A cluster in a folder of its own; nothing of it is left."""
+async def cluster(folder: Path, seed: int, store_url: str = "") -> AsyncIterator[Bench]:
+    """A cluster in a folder of its own; nothing of it is left. `store_url`: if the store is not in its folder."""
     home = Home(folder / "home")
     home.make()
-    async with open_coordination(home.store_url, LoopClock()) as store:
+    async with open_coordination(store_url or home.store_url, LoopClock()) as store:
         bench = Bench(folder, store, seed)
         try:
             yield bench

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -127,3 +128,28 @@ async def test_other_urls_are_refused(url: str, says: str) -> None:
         async with open_coordination(url, LoopClock()):
             pass
     assert "secret" not in str(raised.value)
+
+
+def open_descriptors(path: Path) -> int:
+    """How many of this process are of this file."""
+    found = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += os.readlink(each) == str(path)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+async def test_clients_beside_another_one_leave_no_more_than_one_descriptor(tmp_path: Path) -> None:
+    # SQLite keeps that of a closed connection for the next one while another connection of the process has locks.
+    path = tmp_path / "store"
+    url = f"sqlite:{path}"
+    async with open_coordination(url, LoopClock()) as client:
+        found = []
+        for _ in range(5):
+            async with open_coordination(url, LoopClock()) as other:
+                assert await other.get("/a") is None
+            found.append(open_descriptors(path))
+        assert max(found) <= 2
+        await client.commit([Create("/a")])
+    assert open_descriptors(path) == 0
