@@ -153,7 +153,7 @@ class Scenarios:
         name = "parent-node" if of_parent else "node"
         bench, count = self.bench, int(self.rate * (15 + KILL_S * kills))
         bench.out = bench.folder / f"out-{name}"
-        await bench.submit(name, count, self.rate)
+        await bench.submit(name, count, self.rate, workers=len(HOSTS))
         await asyncio.sleep(SETTLE_S)
         losses = await self._lose(name, kills, of_parent=of_parent)
         await self._finished(name)
@@ -182,7 +182,7 @@ class Scenarios:
         target = ("benchmarks.bank.topology:topology", str(folder), str(count), str(rate))
         options = ("--guarantee", "exactly-once", "--state", f"file://{bench.folder}/state")
         interval = ("-c", "topology.snapshot.interval.ms=200")
-        await bench.command("submit", *target, "--name", "exact", "--workers", "3", *options, *interval, "--wait", "60")
+        await bench.command("submit", *target, "--name", "exact", "--workers", "4", *options, *interval, "--wait", "60")
         await asyncio.sleep(SETTLE_S)
         commits: list[float] = []
         async with asyncio.TaskGroup() as group:
