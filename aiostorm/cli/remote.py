@@ -28,13 +28,13 @@ PERIOD_S: Final = 1.0
 
 def run_ui(name: str, dashboard: Dashboard, options: ClusterOptions) -> None:
     """Serve the page until it is interrupted. CommandError and ControlError if a topology that is named cannot be."""
-    asyncio.run(_serve(name, dashboard, managed_cluster(options)))
+    asyncio.run(_serve(name, dashboard, options))
 
 
-def managed_cluster(options: ClusterOptions) -> ManagedCluster | None:
+async def managed_cluster(options: ClusterOptions) -> ManagedCluster | None:
     """The cluster of these options; None: none was started here. CommandError for a URL that is none."""
     try:
-        if not is_there(options.store):
+        if not await asyncio.to_thread(is_there, options.store):
             return None
     except ValueError as error:
         raise CommandError(f"--store: {error}") from error
@@ -43,7 +43,8 @@ def managed_cluster(options: ClusterOptions) -> ManagedCluster | None:
     return ManagedCluster(lambda: Cluster(options.store, home=options.home), options.home, options.store)
 
 
-async def _serve(name: str, dashboard: Dashboard, managed: ManagedCluster | None) -> None:
+async def _serve(name: str, dashboard: Dashboard, options: ClusterOptions) -> None:
+    managed = await managed_cluster(options)
     async with open_network("client", Security()) as network:
         if name:
             find(name)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from aiostorm.cluster.coordination import open_coordination
+from aiostorm.cluster.home import Home
+from aiostorm.cluster.nimbus import make_folders
+from aiostorm.runtime import LoopClock
 
 from .conftest import JOBS, Command, Process
 
@@ -62,6 +69,26 @@ def test_a_topology_of_another_program_is_shown_controlled_and_kept(start: Start
     ended = page.end()
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.sockets
+def test_the_page_of_a_cluster(start: Start, short_path: Path) -> None:
+    home = Home(short_path / "h")
+    home.make()
+
+    async def make_store() -> None:
+        async with open_coordination(home.store_url, LoopClock()) as store:
+            await make_folders(store)
+
+    asyncio.run(make_store())
+    page = start("ui", "--ui", "0", "--home", str(home.path))
+    url = until_url(page)
+    assert f"and the cluster of {home.store_url}" in page.err
+    with urllib.request.urlopen(f"{url}api/v1/cluster", timeout=10) as response:  # noqa: S310 - http
+        assert json.load(response)["store"] == home.store_url
+    page.send(signal.SIGINT)
+    assert page.end().code == 130
 
 
 def test_what_cannot_be_shown_is_one_message(aiostorm: Command) -> None:
