@@ -5,6 +5,8 @@
 1. Memory is bounded, however large a file or a line is: a file is read in blocks, a long line is shown in pieces.
 2. A file that is rotated (another one has its name) is read to its end, then the new one; one that was cut begins anew.
 3. The part before, NAME.log.1, has the lines that are missing in the file.
+4. What is a link or no file is not read: the code of a topology can put it there, and who may read logs is not one who
+   may read the files of this user.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -32,6 +36,10 @@ MAX_SENT_BYTES: Final = 4 * 1024 * 1024
 PERIOD_S: Final = 0.2
 SUFFIX: Final = ".log"
 BEFORE: Final = ".1"
+
+_FLAGS: Final = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC")
+)
 
 
 def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool) -> None:
@@ -182,8 +190,20 @@ def _opened_before(path: Path, lines: int) -> BinaryIO | None:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    with contextlib.suppress(FileNotFoundError):  # perhaps just between two files
-        return path.open("rb")
+    """None: it is not there, perhaps just between two files; or it is a link or no file, and not read."""
+    with contextlib.suppress(FileNotFoundError):
+        # Without O_NOFOLLOW (Windows) lstat refuses a link; both, because the file may be replaced in between.
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        try:
+            file = open(os.open(path, _FLAGS), "rb")  # noqa: SIM115 - who asks for it closes it
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
+            raise
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file
+        file.close()
     return None
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from aiostorm.cli.log_files import start_of
+from aiostorm.cli.log_files import last_lines, start_of
 from aiostorm.cluster import Home
 
 from .conftest import Command, Process
@@ -42,6 +44,22 @@ def test_the_last_lines_of_all_processes(aiostorm: Command, home: Home) -> None:
     assert aiostorm("logs", "words", "worker-1", "-n", "3").out == "line 197\nline 198\nline 199\n"
     assert len(aiostorm("logs", "words", "worker-1").out.splitlines()) == 100
     assert aiostorm("logs", "words", "worker-1", "-n", "0").out == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no links")
+def test_what_is_a_link_or_no_file_is_not_read(aiostorm: Command, home: Home, tmp_path: Path) -> None:
+    """The code of a topology can write in the folder of its logs."""
+    (tmp_path / "secret").write_text("secret\n")
+    logged(home, "words", parent="runs\n")
+    folder = home.logs("words")
+    (folder / "worker-1.log").symlink_to(tmp_path / "secret")
+    (folder / "parent.log.1").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "worker-2.log")  # no one writes to it: to open it would take forever
+    (folder / "worker-3.log").mkdir()
+    outcome = aiostorm("logs", "words")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "parent   | runs\n", "")
+    expected = {"parent": ["runs"], "worker-1": [], "worker-2": [], "worker-3": []}
+    assert last_lines(folder, "", 100) == expected
 
 
 def test_logs_that_are_not_here(aiostorm: Command, home: Home) -> None:
