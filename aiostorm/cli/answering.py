@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -45,6 +45,9 @@ log = logging.getLogger("aiostorm.nimbus")
 RETRY_S: Final = 1.0
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Coordination]]
+
+Logs = Callable[[str, str, int], Awaitable[dict[str, list[str]]]]
+"""Topology, process (empty: all), how many lines → the last lines of each process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,7 @@ async def answer_clients(options: ClusterOptions, answering: Answering, open_sto
     """Answer until the call is cancelled, where `check_answering` allows it. NetworkError, CredentialsError."""
     home = options.home
     tokens = TokenFile(home.tokens, clock)
-
-    async def logs(name: str, process: str, lines: int) -> dict[str, list[str]]:
-        check_name(name)
-        return await asyncio.to_thread(last_lines, home.logs(name), process, lines)
-
-    served = Served(tokens, AuditLog(home.audit), Uploads(home.nimbus / "code"), logs, clock)
+    served = Served(tokens, AuditLog(home.audit), Uploads(home.nimbus / "code"), logs_of(home), clock)
     # The credentials only say that peers have to authenticate: what they prove is a token of theirs.
     security = Security(await asyncio.to_thread(Credentials.from_file, home.credentials), answering.tls)
     async with asyncio.TaskGroup() as group, SocketNetwork(security) as network:
@@ -110,6 +108,16 @@ async def answer_clients(options: ClusterOptions, answering: Answering, open_sto
         server = NimbusServer(served, network)
         own = answering.address == home.nimbus_socket
         await server.serve(answering.address, lambda at: log.info("answers clients at %s", at), patient=own)
+
+
+def logs_of(home: Home) -> Logs:
+    """What reads the logs on this machine. ValueError for a name that no topology has."""
+
+    async def logs(name: str, process: str, lines: int) -> dict[str, list[str]]:
+        check_name(name)
+        return await asyncio.to_thread(last_lines, home.logs(name), process, lines)
+
+    return logs
 
 
 async def keep_open(options: ClusterOptions, served: Served, open_store: OpenStore, clock: Clock) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import platform
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from aiostorm.cluster.nimbus import SUPERVISORS, Nimbus, SupervisorRecord, make_
 from aiostorm.cluster.serving import NimbusServer, Served, Uploads
 from aiostorm.runtime import LoopClock
 from aiostorm.transport import Credentials, Security, SocketNetwork
+
+Logs = Callable[[str, str, int], Awaitable[dict[str, list[str]]]]
 
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.SUBMITTER, Role.ADMIN)
 
@@ -58,15 +60,19 @@ class Place:
 
 
 @asynccontextmanager
-async def place(folder: Path, listen: str = "", security: Security | None = None) -> AsyncIterator[Place]:
-    """All of it. `listen`: empty: a unix socket."""
+async def place(
+    folder: Path, listen: str = "", security: Security | None = None, logs: Logs | None = None
+) -> AsyncIterator[Place]:
+    """All of it. `listen`: empty: a unix socket. `logs`: what reads logs; None: it says what it is asked."""
     clock, store = LoopClock(), MemoryStore(LoopClock())
     secured = security or Security(Credentials.new("cluster"))
 
-    async def logs(name: str, process: str, lines: int) -> dict[str, list[str]]:
+    async def echo(name: str, process: str, lines: int) -> dict[str, list[str]]:
         return {process or "parent": [f"{name} {lines}"]}
 
-    served = Served(TokenFile(folder / "tokens"), AuditLog(folder / "audit.log"), Uploads(folder / "code"), logs, clock)
+    served = Served(
+        TokenFile(folder / "tokens"), AuditLog(folder / "audit.log"), Uploads(folder / "code"), logs or echo, clock
+    )
     async with contextlib.AsyncExitStack() as stack:
         coordination = await stack.enter_async_context(store.client(session_s=3600))
         await make_folders(coordination)
