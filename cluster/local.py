@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -35,6 +35,10 @@ if TYPE_CHECKING:  # imported only if there are workers, since these need a netw
     from .snapshots.place import Restore
 
 log = logging.getLogger("aiostorm.cluster")
+
+
+_Origin = tuple[str, tuple[str, ...], dict[str, int]]
+"""Where a topology comes from: target, arguments, parallelism."""
 
 
 class _Seams(NamedTuple):
@@ -134,11 +138,12 @@ class LocalCluster:
         restore: Restore = "latest",
         repeat_output: bool = False,
         active: bool = True,
+        parallelism: Mapping[str, int] | None = None,
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
         It may be given by its import string ("package.module:topology"), with arguments if that is a function. Without
-        `active` its spouts emit nothing before `activate`.
+        `active` its spouts emit nothing before `activate`. `parallelism`: component → tasks, if not as declared.
         `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
         RepeatedOutputError if sinks have committed rows after it, unless `repeat_output` allows to write them again.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
@@ -161,6 +166,8 @@ class LocalCluster:
         if self._spread:
             target = target or target_of(topology)
             settings = settings.merge({"topology.workers": self._spread})
+        sized = dict(parallelism or {})
+        topology = topology.with_parallelism(sized) if sized else topology
         running = RunningTopology(
             self._system,
             name,
@@ -168,7 +175,7 @@ class LocalCluster:
             settings,
             on_killed=lambda: self._forget(name),
             make_runtime=lambda gave_up: self._make_runtime(
-                name, topology, settings, target, tuple(arguments), gave_up, Beginning(restore, repeat_output)
+                name, topology, settings, (target, tuple(arguments), sized), gave_up, Beginning(restore, repeat_output)
             ),
             page_url=lambda: str(getattr(self._page, "url", "")),
         )
@@ -177,6 +184,25 @@ class LocalCluster:
             log.warning("topology %s: %s", name, lost)
         await running.start(active=active)
         return running
+
+    def expect_remote(self, names: Sequence[str], stay: Collection[str] = (), *, since: int = 0) -> None:
+        """The remote workers from now on. No topology runs that uses one which is not expected any more.
+
+        The processes of those in `stay` stay when their topology ends: the next one that is submitted under its name,
+        from the same code, goes on in them. Processes that were started for a generation before `since` are ended: they
+        have other code. ValueError for names that cannot be used.
+        """
+        registry, before = self._registry, self.remote_names
+        self.remote_names = remote_names(names, has_local=bool(self.workers))
+        if registry is None:
+            raise RuntimeError("this cluster has no workers")
+        for name in before:
+            if name not in self.remote_names:
+                registry.remove_remote(name)
+        for name in self.remote_names:
+            if name not in before:
+                registry.add_remote(name)
+        registry.let_stay(stay, since)
 
     async def start(self) -> None:
         """Start the cluster; `async with` calls this."""
@@ -233,6 +259,7 @@ class LocalCluster:
         try:
             for running in list(self._topologies.values()):
                 await running.end(0)
+            await registry.end_kept()
         finally:  # also if it is cancelled again
             await registry.stop()
 
@@ -268,21 +295,20 @@ class LocalCluster:
         name: str,
         topology: Topology,
         settings: Config,
-        target: str,
-        arguments: tuple[str, ...],
+        origin: _Origin,
         gave_up: OnTaskGaveUp,
         beginning: Beginning,
     ) -> TopologyRuntime:
         registry = self._registry
         if settings.guarantee == "exactly-once":
-            return self._make_exactly_once(name, topology, settings, target, arguments, gave_up, beginning)
+            return self._make_exactly_once(name, topology, settings, origin, gave_up, beginning)
         if registry is None:
             return LocalRuntime(
                 self._system, name, topology, settings, gave_up=gave_up, mailbox_wrapper=self._mailbox_wrapper
             )
         from .parent.distributed_runtime import DistributedRuntime
 
-        deployment = self._deploy(registry, name, topology, settings, target, arguments)
+        deployment = self._deploy(registry, name, topology, settings, origin)
         return DistributedRuntime(registry, deployment, gave_up)
 
     def _make_exactly_once(
@@ -290,8 +316,7 @@ class LocalCluster:
         name: str,
         topology: Topology,
         settings: Config,
-        target: str,
-        arguments: tuple[str, ...],
+        origin: _Origin,
         gave_up: OnTaskGaveUp,
         beginning: Beginning,
     ) -> TopologyRuntime:
@@ -306,7 +331,7 @@ class LocalCluster:
 
             if self._has_other_machines:
                 check_reach(settings.state_dir, name)
-            make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, target, arguments))
+            make = rebuilt_on_workers(registry, self._deploy(registry, name, topology, settings, origin))
         return exactly_once_runtime(system, name, topology, settings, gave_up, make, beginning, self._seams.open_store)
 
     def _deploy(
@@ -315,8 +340,7 @@ class LocalCluster:
         name: str,
         topology: Topology,
         settings: Config,
-        target: str,
-        arguments: tuple[str, ...],
+        origin: _Origin,
     ) -> Deployment:
         from .parent.assignment import Assignment, Deployment
         from .parent.worker_lifecycle import LifecycleTimings
@@ -325,7 +349,8 @@ class LocalCluster:
         start_limit_s = None if self._seams.backend is None else self._seams.backend.start_limit_s
         if self._seams.timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
-        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), timings)
+        target, arguments, parallelism = origin
+        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), parallelism, timings)
         return Deployment.make(registry, name, topology, settings, assignment)
 
     def _forget(self, name: str) -> None:

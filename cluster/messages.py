@@ -50,6 +50,9 @@ CODE_DIFFERS: Final = "CodeDiffers"
 FAILED_IMPORT: Final = "failed"
 """The digest of a process that could not import its topology: it imports no other one."""
 
+PLAN_AFTER: Final = "."
+"""In a digest: between that of what one process imports, and that of what its tasks are."""
+
 PIECE_BYTES: Final = 512 * 1024
 
 RESULT_ITEMS: Final = 10_000_000
@@ -58,11 +61,13 @@ RESULT_ITEMS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class ImportTopology:
-    """Import the topology: once for each process, and only one that the worker was started for.
+    """Import the topology: only one that the worker was started for, and no other code in the same process.
 
     `config`: its settings. `shape`: the description of the parent's topology; another one is refused. `code`: the
     fingerprint of its code; empty: not compared. `digest`: of all that must be equal for a later parent to go on with
-    this process (see Standing).
+    this process (see Standing and adoption.py). `parallelism`: component → tasks, where they are not as declared.
+
+    When its tasks were ended, a process may get the same code again, with other settings, parallelism and placement.
     """
 
     name: str
@@ -73,6 +78,7 @@ class ImportTopology:
     shape: str
     code: str = ""
     digest: str = ""
+    parallelism: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +239,13 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End in order, or at once. The answer is the last StatusReport; then the process ends."""
+    """End in order, or at once. The answer is the last StatusReport; then the process ends.
+
+    `stay`: only the tasks end. ImportTopology comes next, of the same code.
+    """
 
     at_once: bool
+    stay: bool = False
     errors: int = 0
     stalls: int = 0
     events: int = 0
@@ -268,9 +278,9 @@ class Standing:
     """What a worker that outlives its parent tells the next one about itself.
 
     `parent`: the id of the parent that it had last. `digest`: of what it has imported (see ImportTopology); empty:
-    nothing. `has_tasks`: they were made; `works`: all are open. `address`: at which it listens. `incarnations`: peer →
-    its incarnation, as known here; `ended`: the peers whose incarnation has ended, as a parent has said. `gave_up`: the
-    first task that has failed for good.
+    nothing. `has_tasks`: they were made; `works`: all are open, and the spouts were not ended. `address`: at which it
+    listens. `incarnations`: peer → its incarnation, as known here; `ended`: the peers whose incarnation has ended, as a
+    parent has said. `gave_up`: the first task that has failed for good.
     """
 
     parent: int
@@ -283,17 +293,23 @@ class Standing:
     gave_up: TaskGaveUp | None = None
 
 
+def without_plan(digest: str) -> str:
+    """The digest of a process that has imported its topology, and whose tasks have ended for good."""
+    return f"{digest.partition(PLAN_AFTER)[0]}{PLAN_AFTER}"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerJoined:
     """From a worker that has started, or whose parent has (`standing`). `node`: its machine.
 
     Its name is the one of the link, not in the message. The answer is the id of the parent: a number that differs for
-    each process.
+    each process. `generation`: of the topology which it was started for, in a cluster; 0: any.
     """
 
     pid: int
     node: str
     standing: Standing | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

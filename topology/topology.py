@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -123,6 +123,22 @@ class Topology:
     def consumers_of(self, stream: StreamId) -> tuple[Subscription, ...]:
         """The subscriptions to a stream, in the order of declaration."""
         return self._consumers.get(stream, ())
+
+    def with_parallelism(self, parallelism: Mapping[str, int]) -> Topology:
+        """The same graph with other numbers of tasks: component → tasks. TopologyError for what cannot be so."""
+        problems: list[str] = []
+        for name, count in parallelism.items():
+            if name not in self.components:
+                problems.append(f"there is no component {name!r}: there are {', '.join(self.components)}")
+            elif count < 1:
+                problems.append(f"{name!r} has 1 task or more, not {count}")
+        if problems:
+            raise TopologyError(problems)
+        components = {
+            name: replace(spec, parallelism=parallelism[name]) if name in parallelism else spec
+            for name, spec in self.components.items()
+        }
+        return replace(self, components=components)
 
     def describe(self) -> str:
         """The graph as text, a line for each resource, each component and each subscription."""

@@ -162,7 +162,7 @@ async def managed_of(request: web.Request) -> ManagedCluster | None:
 async def _ordered(
     request: web.Request,
     managed: ManagedCluster,
-    order: Callable[[Cluster, str], Awaitable[None]],
+    order: Callable[[Cluster, str], Awaitable[object]],
     message: str,
 ) -> web.Response:
     """Write an order to the store: nimbus and supervisors carry it out."""

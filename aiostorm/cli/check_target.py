@@ -12,12 +12,27 @@ import os
 import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from ..cluster import TargetError, import_topology
 from ..topology import Config, ConfigError, TopologyError, make_plan
 
+if TYPE_CHECKING:
+    from ..topology import Topology
+
 MAX_SETTINGS_BYTES: Final = 65_536
+
+
+class Tasks(NamedTuple):
+    """Component → tasks. `kept`: of a topology whose code is replaced: some of its components may be missing now."""
+
+    given: Mapping[str, int]
+    kept: Mapping[str, int] = {}
+
+    def of(self, topology: Topology) -> dict[str, int]:
+        """Those that hold."""
+        kept = {name: count for name, count in self.kept.items() if name in topology.components}
+        return {**kept, **self.given}
 
 
 def read_settings() -> dict[str, Any]:
@@ -39,7 +54,11 @@ def look_in(paths: Sequence[str], folder: str | None) -> None:
 
 
 def check(
-    target: str, arguments: tuple[str, ...], settings: Mapping[str, Any], paths: Sequence[str] = ()
+    target: str,
+    arguments: tuple[str, ...],
+    settings: Mapping[str, Any],
+    paths: Sequence[str] = (),
+    tasks: Tasks | None = None,
 ) -> dict[str, Any]:
     """The document."""
     try:
@@ -47,7 +66,11 @@ def check(
     except TargetError as error:
         return {"ok": False, "problems": [f"{error}{_modules(paths)}"]}
     try:
+        parallelism = {} if tasks is None else tasks.of(topology)
+        topology = topology.with_parallelism(parallelism)
         config = Config.load(None, {}, settings, topology.config)
+        if problems := _above(config.max_task_parallelism, parallelism):
+            return {"ok": False, "problems": problems}
         plan = make_plan(topology, config)
     except (ConfigError, TopologyError) as error:
         return {"ok": False, "problems": list(error.problems)}
@@ -65,21 +88,35 @@ def check(
         "guarantee": config.guarantee,
         "state": config.state_dir or "",
         "file": getattr(sys.modules.get(found.module), "__file__", None) or "",
+        "parallelism": parallelism,
     }
 
 
 def run_check(
-    target: str, arguments: tuple[str, ...], settings: Mapping[str, Any], paths: Sequence[str] = ()
+    target: str,
+    arguments: tuple[str, ...],
+    settings: Mapping[str, Any],
+    paths: Sequence[str] = (),
+    tasks: Tasks | None = None,
 ) -> NoReturn:
     """Print the document, and end the process: code 0 if the topology can be submitted, else 1."""
     out = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    document = check(target, arguments, settings, paths)
+    document = check(target, arguments, settings, paths, tasks)
     with open(out, "wb", buffering=0) as standard_output:
         standard_output.write(json.dumps(document).encode() + b"\n")
     sys.stderr.flush()
     os._exit(0 if document["ok"] else 1)
+
+
+def _above(cap: int | None, parallelism: Mapping[str, int]) -> list[str]:
+    """Numbers of tasks that would not be reached."""
+    return [
+        f"{name!r} cannot have {count} tasks: topology.max.task.parallelism is {cap}"
+        for name, count in parallelism.items()
+        if cap is not None and count > cap
+    ]
 
 
 def _modules(paths: Sequence[str]) -> str:

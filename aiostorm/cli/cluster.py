@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,7 +39,10 @@ CLUSTER_S, CLUSTER_LOOK_S = 30.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to be submitted (see Cluster.submit). `wait_s`: how long to wait until it runs."""
+    """What is to be submitted (see Cluster.submit). `wait_s`: how long to wait until it runs.
+
+    `replace`: the topology whose code is replaced; empty: it is a new one.
+    """
 
     target: str
     arguments: tuple[str, ...]
@@ -47,6 +50,8 @@ class Submission:
     config: Config
     code: Path | None = None
     workers: int | None = None
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    replace: str = ""
     labels: tuple[str, ...] = ()
     fewer: bool = False
     worker_memory_bytes: int = 0
@@ -55,6 +60,17 @@ class Submission:
     check: bool = True
     check_timeout_s: float = 30.0
     wait_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """What is to be changed (see Cluster.rebalance). `wait_s`: how long to wait until it runs so."""
+
+    workers: int | None = None
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    drain_s: float | None = None
+    wait_s: float = 60.0
+    check: bool = True
 
 
 def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]], *, within_s: float = 0.0) -> int:
@@ -97,12 +113,14 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]], *, w
 async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
     """Hand a topology over, and wait until it runs."""
     found = await cluster.submit(
-        given.name,
+        given.replace or given.name,
         given.target,
         given.config,
         arguments=given.arguments,
         code=given.code,
         workers=given.workers,
+        parallelism=given.parallelism,
+        replace=bool(given.replace),
         labels=given.labels,
         fewer=given.fewer,
         worker_memory_bytes=given.worker_memory_bytes,
@@ -116,12 +134,7 @@ async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
         return 0
     await _check_leader(cluster, found.name, min(given.wait_s, CLUSTER_S))
     click.echo(f"{found.name} is submitted; waits until it runs", err=True)
-    running = await cluster.wait_running(found.name, given.wait_s)
-    if running is None or running.wanted == "KILLED":
-        _print(f"{found.name} has ended", {"name": found.name, "state": "ENDED"}, as_json=as_json)
-    else:
-        _print(runs_text(running), topology_document(running), as_json=as_json)
-    return 0
+    return await _wait_running(cluster, found.name, given.wait_s, found.generation, as_json=as_json)
 
 
 async def list_topologies(cluster: Cluster, *, as_json: bool) -> int:
@@ -180,15 +193,20 @@ async def set_active(cluster: Cluster, name: str, *, active: bool, as_json: bool
     return 0
 
 
-async def rebalance(cluster: Cluster, name: str, workers: int | None, wait_s: float, *, as_json: bool) -> int:
+async def rebalance(cluster: Cluster, name: str, given: Rebalance, *, as_json: bool) -> int:
     """Spread a topology anew, and wait until it runs so."""
-    await cluster.rebalance(name, workers)
-    found = await cluster.topology(name)
-    if not wait_s:
-        _print(f"{name} is to be rebalanced", topology_document(found), as_json=as_json)
+    generation = await cluster.rebalance(
+        name, given.workers, parallelism=given.parallelism, drain_s=given.drain_s, check=given.check
+    )
+    if not given.wait_s:
+        _print(f"{name} is to be rebalanced", topology_document(await cluster.topology(name)), as_json=as_json)
         return 0
+    return await _wait_running(cluster, name, given.wait_s, generation, as_json=as_json)
+
+
+async def _wait_running(cluster: Cluster, name: str, wait_s: float, generation: int, *, as_json: bool) -> int:
     await _check_leader(cluster, name)
-    running = await cluster.wait_running(name, wait_s)
+    running = await cluster.wait_running(name, wait_s, generation=generation)
     if running is None or running.wanted == "KILLED":
         _print(f"{name} has ended", {"name": name, "state": "ENDED"}, as_json=as_json)
     else:

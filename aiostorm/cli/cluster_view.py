@@ -50,6 +50,7 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
         ("code", record.blob or "installed on the nodes"),
         ("workers", f"{_workers(each)}{', or fewer' if record.fewer else ''}"),
         ("each worker", str(Demand.of(record))),
+        ("tasks", ", ".join(f"{name}={count}" for name, count in sorted(record.parallelism.items()))),
         ("labels", ", ".join(sorted(record.labels))),
         ("generation", _generation(each)),
         ("submitted", f"{_time(each.submitted_s)} by {record.submitted_by}"),
@@ -57,6 +58,8 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
         ("settings", ", ".join(f"{key}={value}" for key, value in sorted(record.config.items()))),
         ("degraded", each.degraded),
         ("waits", each.waiting),
+        ("kept", "" if record.former is None else f"generation {record.former.generation}, until this one runs"),
+        ("taken back", each.refused(0)),
     ]
     blocks = [table([(name, printable(text)) for name, text in facts if text])]
     if each.where:
@@ -162,8 +165,8 @@ def _parsed(leader: str | None) -> Any:
 
 def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:
     names = (
-        *("target", "arguments", "blob", "config", "fewer", "labels", "submitted_by", "submitted_s", "wait_s"),
-        *("worker_memory_bytes", "worker_cores"),
+        *("target", "arguments", "blob", "config", "parallelism", "fewer", "labels", "submitted_by", "submitted_s"),
+        *("wait_s", "worker_memory_bytes", "worker_cores", "former", "refused"),
     )
     return {name: record[name] for name in names}
 

@@ -25,6 +25,8 @@ TARGET_HELP: Final = """TARGET is a topology, or a function that makes one; ARGS
       path/file.py:topology         the same, in a file
 """
 
+MAX_COUNT: Final = 1_000_000
+
 debug_option = click.option("--debug", is_flag=True, help="Show tracebacks of errors in the target or configuration.")
 
 log_format_option = click.option(
@@ -36,6 +38,31 @@ log_format_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def _counts(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value in values:
+        name, equals, count = value.rpartition("=")
+        if not equals or not name or not (count.isascii() and count.isdecimal()) or not 1 <= int(count) <= MAX_COUNT:
+            raise click.BadParameter(f"{value!r} is not COMPONENT=TASKS, as in split=4", context, parameter)
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice", context, parameter)
+        found[name] = int(count)
+    return found
+
+
+parallelism_option = click.option(
+    "-e",
+    "--parallelism",
+    "parallelism",
+    metavar="COMPONENT=TASKS",
+    multiple=True,
+    callback=_counts,
+    help="Number of tasks of a component, as in split=4. Repeatable. Default: as its code says.",
+)
+
+kept_option = click.option("--kept", "kept", multiple=True, callback=_counts, hidden=True)
 
 
 def config_options(command: Any) -> Any:

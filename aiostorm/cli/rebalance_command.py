@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import client_options, debug_option, json_option, take_cluster_options
+from .options import client_options, debug_option, json_option, parallelism_option, take_cluster_options
 
 
 @click.command(
-    epilog="Exit codes: 0 done, 1 it does not run in time, 2 cannot be done, 69 no cluster here, or no nimbus leads."
+    epilog="Exit codes: 0 done, 1 it does not run so (then it runs as before), or not in time, 2 cannot be done, 69 no "
+    "cluster here, or no nimbus leads."
 )
 @click.argument("name")
 @click.option(
@@ -23,8 +24,17 @@ from .options import client_options, debug_option, json_option, take_cluster_opt
     metavar="N",
     help="Number of workers. Default: as it has.",
 )
+@parallelism_option
 @click.option(
     "-w",
+    "--drain",
+    "drain_s",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="How long messages under way may take, after its spouts have stopped. Default: its message timeout.",
+)
+@click.option("--no-check", is_flag=True, help="Do not check the numbers of tasks against its code.")
+@click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0),
@@ -36,18 +46,21 @@ from .options import client_options, debug_option, json_option, take_cluster_opt
 @json_option
 @client_options
 @debug_option
-def rebalance(name: str, workers: int | None, wait_s: float, as_json: bool, debug: bool, **options: Any) -> None:
+def rebalance(name: str, no_check: bool, as_json: bool, debug: bool, **options: Any) -> None:
     """Spread a topology of a cluster anew over its nodes.
 
-    Its processes end in order, and start where it is placed then: after a node has joined, or with another number of
-    workers.
+    After a node has joined; with another number of workers; or with other numbers of tasks. Its spouts stop, messages
+    under way are processed (with exactly once a snapshot is taken), and it goes on with the new plan, in the processes
+    that stay where they are. If that does not run, it goes back to the plan before.
 
     \b
       aiostorm rebalance orders --workers 6
+      aiostorm rebalance orders -e split=4 -e count=8
     """
     place = take_cluster_options(options)
     with errors(debug=debug):
         from . import cluster as program
 
-        code = program.run(place, lambda opened: program.rebalance(opened, name, workers, wait_s, as_json=as_json))
+        given = program.Rebalance(check=not no_check, **options)
+        code = program.run(place, lambda opened: program.rebalance(opened, name, given, as_json=as_json))
     sys.exit(code)

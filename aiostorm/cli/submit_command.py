@@ -15,6 +15,7 @@ from .options import (
     debug_option,
     guarantee_options,
     json_option,
+    parallelism_option,
     take_cluster_options,
     take_guarantee_settings,
 )
@@ -31,6 +32,13 @@ from .quantities import size
 @click.option(
     "--workers", type=click.IntRange(1), metavar="K", help="Worker processes. Default: topology.workers, or 2."
 )
+@click.option(
+    "--replace",
+    metavar="NAME",
+    default="",
+    help="Give this code to the topology of that name, which goes on with it, or with the code before if it fails.",
+)
+@parallelism_option
 @click.option(
     "--code",
     type=click.Path(path_type=Path, exists=True),
@@ -96,17 +104,25 @@ def submit(
     modules are those of --code (a folder is packed: no caches, environments and hidden files), or are installed on the
     nodes. Before it is submitted, the target is imported and checked in a process of its own, which finds only these.
 
+    With --replace NAME, a topology that runs gets this code: it is drained (with exactly once a snapshot is taken), and
+    goes on in new processes. Settings, workers, tasks and labels that are not given are as before.
+
     The topology outlives this command, and every process of the cluster. `aiostorm show`, `logs`, `top` and `ui` look
     at it, `aiostorm kill` ends it.
 
     \b
       aiostorm submit --code src --workers 4 jobs.orders:topology
+      aiostorm submit --replace orders --code src jobs.orders:topology
       aiostorm submit --name sums --guarantee exactly-once --state s3://bucket/sums jobs.sums:make 10
     """
     place, of_guarantee = take_cluster_options(options), take_guarantee_settings(options)
     with errors(debug=debug):
         from . import cluster as program
+        from .errors import CommandError
         from .importing import settings_of
+
+        if options["replace"] and (options["name"] or inactive):
+            raise CommandError("--replace NAME names the topology, which stays active or inactive as it is")
 
         config = settings_of(file, (*settings, *of_guarantee), None)
         given = program.Submission(target, args, config=config, active=not inactive, check=not no_check, **options)

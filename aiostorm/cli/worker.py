@@ -118,14 +118,26 @@ def options_of(
     any_code: bool = False,
     outlive_s: float | None = None,
     parent_file: Path | None = None,
+    generation: int = 0,
 ) -> WorkerOptions:
     """The options of a worker in this process. `child`: it dies with its parent.
 
     `parent_file`: has the address of the parent, whenever that is looked for.
     """
     find = None if parent_file is None else partial(read_address, parent_file)
-    allowed = tuple(targets)
-    return WorkerOptions(name, parent, listen, os.getpid(), platform.node(), child, allowed, any_code, outlive_s, find)
+    return WorkerOptions(
+        name,
+        parent,
+        listen,
+        os.getpid(),
+        platform.node(),
+        child,
+        tuple(targets),
+        any_code,
+        outlive_s,
+        find_parent=find,
+        generation=generation,
+    )
 
 
 def add_module_paths(paths: Sequence[str]) -> None:

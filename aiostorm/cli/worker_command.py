@@ -66,6 +66,7 @@ OTHERS: Final = 1
 )
 @log_format_option
 @security_options
+@click.option("--generation", type=click.IntRange(0), default=0, hidden=True)
 @click.option(
     "--outlive-parent", "outlive_s", type=click.FloatRange(0, 86_400, min_open=True), metavar="SECONDS", hidden=True
 )
@@ -88,6 +89,7 @@ def worker(
     data_bytes: int | None,
     parent_file: Path | None,
     topology: str,
+    generation: int,
     from_stdin: bool,
     debug: bool,
     **security: Any,
@@ -119,6 +121,7 @@ def worker(
             any_code=any_code,
             outlive_s=outlive_s,
             parent_file=parent_file,
+            generation=generation,
         )
         proved = security_of(from_stdin=from_stdin, **security)
         if topology:

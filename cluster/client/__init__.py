@@ -6,6 +6,7 @@
 
 cluster.py    the client
 checking.py   the target in a process of its own, before it is submitted
+submission.py what a record is made of
 settings.py   settings as a record holds them
 reading.py    the records of a cluster
 nimbus.py     the same by a nimbus, which checks a token
@@ -13,9 +14,10 @@ views.py      what they say of topologies and nodes
 """
 
 from .checking import CHECK_S, CheckedTarget
-from .cluster import MAX_TASKS, MAX_WORKERS, START_S, Cluster
+from .cluster import START_S, Cluster
 from .errors import CheckError, ClusterError, NoClusterError, NotRunningError
 from .nimbus import TOKEN_VARIABLE, AskedNimbus, NimbusOrders, asked_nimbus
+from .submission import MAX_TASKS, MAX_WORKERS
 from .views import NodeInfo, TopologyInfo
 
 __all__ = [

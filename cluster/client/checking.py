@@ -12,11 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import getpass
 import json
-import logging
-import platform
 import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -28,8 +24,6 @@ from ...runtime import ChildLine, PythonSpawner
 from ..code import unpack
 from ..stale_files import own_name, remove_tree, sweep
 from .errors import CheckError
-
-log = logging.getLogger("aiostorm.client")
 
 CHECK_S: Final = 30.0
 """How long the import of a target and the making of its topology may take."""
@@ -45,6 +39,7 @@ class CheckedTarget:
 
     `components`: name → kind and tasks. `workers`: as its code says, if it does. `file`: of the target's module.
     `guarantee`, `state`: with the settings of its code; `state`: empty if they do not say where.
+    `parallelism`: component → tasks, of what was given and of what was kept.
     """
 
     name: str
@@ -55,6 +50,7 @@ class CheckedTarget:
     file: str = ""
     guarantee: str = ""
     state: str = ""
+    parallelism: dict[str, int] = field(default_factory=dict)
 
 
 async def check_target(
@@ -63,9 +59,14 @@ async def check_target(
     config: Mapping[str, Any],
     archive: bytes | None,
     *,
+    parallelism: Mapping[str, int] | None = None,
+    kept: Mapping[str, int] | None = None,
     timeout_s: float = CHECK_S,
 ) -> CheckedTarget:
-    """Import a target as a worker will, and check its topology with these settings. CheckError, SpawnError."""
+    """Import a target as a worker will, and check its topology with these settings. CheckError, SpawnError.
+
+    `parallelism`: component → tasks, where it is not as declared; `kept`: the same, of components that may be missing.
+    """
     await asyncio.to_thread(sweep, Path(tempfile.gettempdir()), _PREFIX, remove_tree)
     with tempfile.TemporaryDirectory(prefix=own_name(_PREFIX)) as temporary:
         given = ["check-target", "--settings-from-stdin"]
@@ -74,6 +75,8 @@ async def check_target(
             await asyncio.to_thread(unpack, archive, code)
             await asyncio.to_thread(empty.mkdir)
             given += ["--path", str(code), "--folder", str(empty)]
+        for option, counts in (("-e", parallelism), ("--kept", kept)):
+            given += [word for name, count in (counts or {}).items() for word in (option, f"{name}={count}")]
         output = _Output()
         spawner = PythonSpawner("aiostorm", output.add)
         child = await spawner.spawn("check-target", [*given, "--", target, *arguments], stdin=_packed(config))
@@ -89,25 +92,6 @@ async def check_target(
             child.kill()
             await child.wait()
     return _read(output, target, code_of_end)
-
-
-def warn_if_not_installed(checked: CheckedTarget, archive: bytes | None) -> None:
-    """Say so if the nodes may not have the module of a target."""
-    parts = Path(checked.file).parts
-    if archive is None and checked.file and not {"site-packages", "dist-packages"}.intersection(parts):
-        log.warning(
-            "%s is not in site-packages, and no code is submitted: nodes find it only where they have the same file; "
-            "submit its folder with --code (code=)",
-            checked.file,
-        )
-
-
-def submitter() -> str:
-    """This user and machine."""
-    user = ""
-    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in a container
-        user = getpass.getuser()
-    return f"{user}@{platform.node()}"
 
 
 class _Output:
@@ -155,6 +139,7 @@ def _read(output: _Output, target: str, code: int) -> CheckedTarget:
                 str(found["file"]),
                 str(found["guarantee"]),
                 str(found["state"]),
+                {str(name): int(count) for name, count in found["parallelism"].items()},
             )
     except (ValueError, KeyError, TypeError) as error:
         how = f"signal {-code}" if code < 0 else f"code {code}"

@@ -12,47 +12,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
-import platform
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from ...runtime import LoopClock, boot_id, make_folders
-from ..code import Blobs, archive_of
-from ..coordination import NoNodeError, UnavailableError, any_changed, is_there, leader, open_coordination
+from ...runtime import LoopClock
+from ..code import archive_of
+from ..coordination import NoNodeError, is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
 from ..names import check_name
 from ..nimbus import (
-    CLUSTER,
-    ERRORS,
-    NIMBUSES,
-    PARENTS,
     TOPOLOGIES,
-    ClusterRecord,
     ErrorEntry,
     OrderError,
     TopologyRecord,
     Wanted,
     pack,
-    path_of,
     rebalance,
+    replace_code,
     submit,
-    unpack,
     want,
     why_unknown,
 )
-from ..targets import parse_target
-from .checking import CHECK_S, CheckedTarget, check_target, submitter, warn_if_not_installed
+from .checking import CHECK_S, CheckedTarget, check_target
 from .errors import ClusterError, NotRunningError
 from .nimbus import NimbusOrders, asked_nimbus
-from .places import Here, check_code_place, check_state_place
-from .reading import no_cluster, read_all, read_errors, read_one
+from .places import check_state_place
+from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_until
 from .settings import recorded
+from .stored_code import StoredCode
+from .submission import (
+    check_request,
+    check_resources,
+    check_size,
+    check_workers,
+    merged,
+    submitter,
+    warn_if_not_installed,
+    workers_of,
+)
 from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of
 
 if TYPE_CHECKING:
@@ -63,17 +67,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aiostorm.client")
 
-MAX_WORKERS: Final = 1_000
-MAX_TASKS: Final = 100_000
-DEFAULT_WORKERS: Final = 2
-MIN_MEMORY_BYTES: Final = 64 * 1024**2
-"""Python, and what a worker imports, take most of that."""
-
-MAX_CORES: Final = 1_000
 START_S: Final = 30.0
 """How long a topology usually may take until it runs."""
-
-RETRY_S: Final = 0.2
 
 OpenStore = Callable[[str, "Clock"], AbstractAsyncContextManager["Coordination"]]
 
@@ -88,8 +83,7 @@ class Cluster:
     cannot be reached, NoClusterError if there is none, and OrderError for an unknown topology.
 
     `Cluster("aiostorm://host:6700", token_file="ann.token")` asks a nimbus instead, which does what the token's role
-    allows: DeniedError. Several addresses: with commas. `ca`: the CA's certificate, needed for
-    another machine.
+    allows: DeniedError. Several addresses: with commas. `ca`: the CA's certificate, needed for another machine.
     """
 
     def __init__(
@@ -137,8 +131,10 @@ class Cluster:
         arguments: Sequence[str] = (),
         code: Path | str | bytes | None = None,
         workers: int | None = None,
+        parallelism: Mapping[str, int] | None = None,
         labels: Collection[str] = (),
         fewer: bool = False,
+        replace: bool = False,
         worker_memory_bytes: int = 0,
         worker_cores: float = 0.0,
         initial: Literal["ACTIVE", "INACTIVE"] = "ACTIVE",
@@ -149,51 +145,39 @@ class Cluster:
         """Hand a topology over to the cluster: it is stored, and will run. `wait_running` waits for that.
 
         `name`: empty: its own. `target`: `package.module:topology`. `code`: a folder, zip or wheel with its modules;
-        None: they are installed on the nodes. `workers`: None: topology.workers, else 2. `labels`: those that its nodes
-        must have. `fewer`: it may start with fewer workers if too few slots are free. `worker_memory_bytes`,
-        `worker_cores`: what each worker may take; 0: that is not declared. `check`: import the target here, in a
-        process of its own, and check the topology. `submitted_by`: empty: this user and machine.
+        None: they are installed on the nodes. `workers`: None: topology.workers, else 2. `parallelism`: component →
+        tasks, where it is not as declared. `labels`: those that its nodes must have. `fewer`: it may start with fewer
+        workers if too few slots are free. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is
+        not declared. `check`: import the target here, in a process of its own, and check the topology.
+        `submitted_by`: empty: this user and machine.
+
+        `replace`: give this code to the topology of that name, which goes on with it: settings, workers, tasks and
+        labels that are not given are as before, and so is whether it is active. If it does not run with it, it goes
+        back to the code before: `wait_running` says so.
 
         CheckError, ConfigError, ArchiveError, StoreError, TargetError; OrderError if there is one of that name;
         RecordError if its settings and arguments are too large; ValueError.
         """
-        if name:
-            check_name(name)
-        elif not check:
-            raise ValueError("a topology that is not checked needs a name")
-        _check_resources(worker_memory_bytes, worker_cores)
-        if parse_target(target).file:
-            raise ClusterError(
-                f"{target} is a file of this machine: submit its folder as the code, and name the module: "
-                "`--code FOLDER MODULE:topology` (code=)"
-            )
-        config = recorded(conf)
-        pack(TopologyRecord(target, tuple(arguments), config=config))  # too large? Before anything is done
-        await self._check_cluster()
-        archive = code if isinstance(code, bytes) or code is None else await asyncio.to_thread(archive_of, Path(code))
-        checked: CheckedTarget | None = None
-        if check:
-            settings = config if workers is None else config | {"topology.workers": workers}
-            checked = await check_target(target, arguments, settings, archive, timeout_s=check_timeout_s)
-            _check_size(checked)
-            check_name(name := name or checked.name)
-            warn_if_not_installed(checked, archive)
-        if self._nimbus is None:
-            check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
-        record = TopologyRecord(
+        check_request(name, target, replace=replace, check=check, initial=initial)
+        check_resources(worker_memory_bytes, worker_cores)
+        given = TopologyRecord(
             target,
             tuple(arguments),
-            config=config,
-            workers=_workers(workers, config, checked),
-            fewer=fewer,
+            config=recorded(conf),
+            workers=0 if workers is None else check_workers(workers),
+            parallelism=dict(parallelism or {}),
             labels=frozenset(labels),
+            fewer=fewer,
             wanted=initial,
             submitted_by=submitted_by or submitter(),
-            submitted_s=self._clock.now(),
             worker_memory_bytes=worker_memory_bytes,
             worker_cores=worker_cores,
         )
-        await self._store(name, record, archive)
+        pack(given)  # too large? Before anything is done
+        await self._check_cluster()
+        archive = code if isinstance(code, bytes) or code is None else await asyncio.to_thread(archive_of, Path(code))
+        limit_s = check_timeout_s if check else None
+        name = await (self._replace if replace else self._submit)(name, given, archive, limit_s)
         await self._warn_if_no_leader()
         return await self.topology(name)
 
@@ -209,14 +193,35 @@ class Cluster:
         """End it: it drains for at most `wait_s`; None: its message timeout. `wait_ended` waits for the end."""
         await self._want(name, "KILLED", wait_s)
 
-    async def rebalance(self, name: str, workers: int | None = None) -> None:
-        """Spread it anew over the nodes, with so many workers; None: as many as it has."""
+    async def rebalance(
+        self,
+        name: str,
+        workers: int | None = None,
+        *,
+        parallelism: Mapping[str, int] | None = None,
+        drain_s: float | None = None,
+        check: bool = True,
+        check_timeout_s: float = CHECK_S,
+    ) -> int:
+        """Spread it anew over the nodes, with so many workers and tasks; None: as many as it has.
+
+        `parallelism`: component → tasks. It is checked against the code, as in `submit`; not where a nimbus is asked,
+        which imports no code. `drain_s`: how long messages under way may take; None: its message timeout. Returns the
+        generation in which it is to run so: `wait_running` takes it. If it does not run so, it goes back to what it
+        was. CheckError, BlobError, StoreError, ValueError.
+        """
         if workers is not None:
-            _check_workers(workers)
+            check_workers(workers)
         if self._nimbus is not None:
-            await self._nimbus.rebalance(name, workers)
-            return await self._warn_if_no_leader()
-        return await self._order(rebalance(self._client, name, workers))
+            generation = await self._nimbus.rebalance(name, workers, dict(parallelism or {}), drain_s)
+            await self._warn_if_no_leader()
+            return generation
+        if parallelism and check:
+            record = (await self._known(name)).record
+            plan = dataclasses.replace(record, parallelism={**record.parallelism, **parallelism})
+            archive = await StoredCode(self._client, self.home).fetch(record.blob)
+            await self._check(plan, workers or record.workers, archive, limit_s=check_timeout_s)
+        return (await self._order(rebalance(self._client, name, workers, parallelism, drain_s))).generation
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -264,12 +269,7 @@ class Cluster:
         """Those that are there: who leads, and who would."""
         if self._nimbus is not None:
             return await self._nimbus.nimbuses()
-        try:
-            paths = [f"{NIMBUSES}/{child}" for child in await self._client.children(NIMBUSES)]
-        except NoNodeError:  # of an earlier version
-            return []
-        nodes = [await self._client.get(path) for path in paths]
-        return sorted(node.value.decode(errors="replace") for node in nodes if node is not None)
+        return await read_nimbuses(self._client)
 
     async def errors(self, name: str) -> tuple[ErrorEntry, ...]:
         """The last errors of a topology, the oldest first."""
@@ -293,15 +293,20 @@ class Cluster:
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 
-    async def wait_running(self, name: str, timeout_s: float | None = START_S) -> TopologyInfo | None:
+    async def wait_running(
+        self, name: str, timeout_s: float | None = START_S, *, generation: int = 0
+    ) -> TopologyInfo | None:
         """Wait until it runs, as it was last submitted or rebalanced. None: it has ended, or there is none.
 
-        NotRunningError if it has failed, or does not run in time: with the reason, as far as it is known.
+        `generation`: that of an order (see `rebalance`). NotRunningError if that did not run, and was taken back; or if
+        it has failed, or does not run in time: with the reason, as far as it is known.
         """
 
         async def look() -> tuple[TopologyInfo | None] | None:
             found = await self.find(name)
-            if found is not None and found.state == FAILED and found.is_current:
+            if found is not None and generation and found.runs and (why := found.refused(generation)):
+                raise NotRunningError(why)
+            if found is not None and found.state == FAILED and found.is_current and found.record.former is None:
                 raise NotRunningError(f"topology {name!r} has failed: {await self._reason(found)}")
             return (found,) if found is None or found.runs or found.wanted == "KILLED" else None
 
@@ -349,51 +354,79 @@ class Cluster:
             return await self._warn_if_no_leader()
         return await self._order(want(self._client, name, wanted, wait_s))
 
-    async def _order(self, order: Awaitable[None]) -> None:
+    async def _order(self, order: Awaitable[_T]) -> _T:
         try:
-            await order
+            found = await order
         except NoNodeError as error:
             raise no_cluster(self._client.where) from error
         await self._warn_if_no_leader()
+        return found
 
-    async def _store(self, name: str, record: TopologyRecord, archive: bytes | None) -> None:
-        """Store the code, if there is any, and then the record that names it."""
+    async def _submit(self, name: str, given: TopologyRecord, archive: bytes | None, limit_s: float | None) -> str:
+        """Submit a new topology, checked within so many seconds; None: not checked. Its name."""
+        checked = None
+        if limit_s is not None:
+            checked = await self._check(given, given.workers, archive, limit_s=limit_s)
+            check_name(name := name or checked.name)
+        workers = workers_of(given.workers, given.config, checked)
+        record = dataclasses.replace(given, workers=workers, submitted_s=self._clock.now())
         if self._nimbus is not None:
-            return await self._nimbus.submit(name, record, archive)
-        if archive is None:
-            return await submit(self._client, name, record)
-        node = await self._client.get(CLUSTER)
-        place = "" if node is None else unpack(ClusterRecord, CLUSTER, node.value).blobs
-        if not place:
-            here = Here(platform.node(), boot_id(), str(self.home.path))
-            check_code_place(here, (await read_all(self._client)).supervisors)
-            await asyncio.to_thread(make_folders, str(self.home.path), mode=0o700)  # private, as daemons want it
-        async with Blobs(place or str(self.home.blobs)) as blobs:
-            record = replace(record, blob=await blobs.put(archive))
-            await submit(self._client, name, record)
-            if not await blobs.has(record.blob):  # it was removed just before it was named
-                await blobs.put(archive)
-        return None
+            await self._nimbus.submit(name, record, archive)
+            return name
+        check_state_place(name, given.config, checked, (await read_all(self._client)).supervisors)
+        await StoredCode(self._client, self.home).put(record, archive, partial(submit, self._client, name))
+        return name
+
+    async def _replace(self, name: str, given: TopologyRecord, archive: bytes | None, limit_s: float | None) -> str:
+        """As `_submit`, for a topology that is there: other code for it."""
+        before = (await self._known(name)).record
+        config = before.config | given.config
+        checked, tasks = None, before.parallelism | given.parallelism
+        if limit_s is not None:
+            workers = given.workers or before.workers
+            settled = dataclasses.replace(given, config=config)
+            checked = await self._check(settled, workers, archive, kept=before.parallelism, limit_s=limit_s)
+            tasks = checked.parallelism
+        plan = dataclasses.replace(given, parallelism=tasks)
+        if self._nimbus is not None:
+            await self._nimbus.submit(name, plan, archive, replace=True)
+            return name
+        check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
+
+        async def write(record: TopologyRecord) -> None:
+            await replace_code(self._client, name, lambda found: merged(found, record))
+
+        await StoredCode(self._client, self.home).put(plan, archive, write)
+        return name
+
+    async def _check(
+        self,
+        plan: TopologyRecord,
+        workers: int,
+        archive: bytes | None,
+        *,
+        kept: Mapping[str, int] | None = None,
+        limit_s: float,
+    ) -> CheckedTarget:
+        """Import the target in a process of its own, and check it. `workers`: 0: as its settings or its code say."""
+        settings = plan.config | {"topology.workers": workers} if workers else plan.config
+        checked = await check_target(
+            plan.target, plan.arguments, settings, archive, parallelism=plan.parallelism, kept=kept, timeout_s=limit_s
+        )
+        check_size(checked)
+        warn_if_not_installed(checked, archive)
+        return checked
+
+    async def _known(self, name: str) -> TopologyInfo:
+        """One topology, as `find`. OrderError."""
+        await self._check_cluster()
+        return await self.find(name) or await self.topology(name)  # which says why there is none
 
     async def _until(self, look: Callable[[], Awaitable[_T | None]], name: str) -> _T:
         """Look again after each change, until something is found."""
         if self._nimbus is not None:
             return await self._nimbus.until(look)
-        paths = (TOPOLOGIES, PARENTS, path_of(ERRORS, name))
-        watches = [await self._client.watch(path) for path in paths]
-        try:
-            while True:
-                within_s = None
-                try:
-                    found = await look()
-                    if found is not None:
-                        return found
-                except UnavailableError:
-                    within_s = RETRY_S
-                await any_changed(watches, within_s)
-        finally:
-            for watch in watches:
-                watch.close()
+        return await read_until(self._client, name, look)
 
     async def _reason(self, found: TopologyInfo) -> str:
         """Why a topology does not run, as far as the store says."""
@@ -415,31 +448,3 @@ class Cluster:
     async def _warn_if_no_leader(self) -> None:
         if await self.leader() is None:
             log.warning("no nimbus leads now: the order is kept, and carried out when one does (aiostorm nimbus)")
-
-
-def _workers(given: int | None, config: Mapping[str, Any], checked: CheckedTarget | None) -> int:
-    """How many workers: as ordered, as the settings say, as the topology's code says, or two."""
-    found = (given, config.get("topology.workers"), None if checked is None else checked.workers, DEFAULT_WORKERS)
-    return _check_workers(next(count for count in found if count is not None))
-
-
-def _check_workers(count: int) -> int:
-    if not 1 <= count <= MAX_WORKERS:
-        raise ValueError(f"a topology has 1 to {MAX_WORKERS:,} workers, not {count:,}")
-    return count
-
-
-def _check_resources(memory_bytes: int, cores: float) -> None:
-    if memory_bytes and memory_bytes < MIN_MEMORY_BYTES:
-        least = MIN_MEMORY_BYTES // 1024**2
-        raise ValueError(f"a worker needs {least} MiB of memory or more, not {memory_bytes / 1024**2:g} MiB")
-    if not 0 <= cores <= MAX_CORES:
-        raise ValueError(f"a worker may have 0 to {MAX_CORES:,} cores, not {cores}")
-
-
-def _check_size(checked: CheckedTarget) -> None:
-    if checked.tasks > MAX_TASKS:
-        raise ClusterError(
-            f"topology {checked.name!r} has {checked.tasks:,} tasks, and may have {MAX_TASKS:,}: lower the parallelism "
-            "of its components (topology.max.task.parallelism)"
-        )

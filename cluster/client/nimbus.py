@@ -150,17 +150,26 @@ class NimbusOrders:
             arguments["wait_s"] = wait_s
         await self._change(_ORDERS[wanted], arguments)
 
-    async def rebalance(self, name: str, workers: int | None) -> None:
-        await self._change("rebalance", {"name": name, "workers": workers})
+    async def rebalance(
+        self, name: str, workers: int | None, parallelism: dict[str, int], drain_s: float | None
+    ) -> int:
+        """The generation in which it is to run so."""
+        given = {"name": name, "workers": workers, "parallelism": parallelism, "drain_s": drain_s}
+        return _read(await self._link.ask("rebalance", given, again=False), int)
 
-    async def submit(self, name: str, record: TopologyRecord, archive: bytes | None) -> None:
-        """Hand a topology over, with its code. Nimbus checks the record as `Cluster.submit` does."""
+    async def submit(self, name: str, record: TopologyRecord, archive: bytes | None, *, replace: bool = False) -> None:
+        """Hand a topology over, with its code. Nimbus checks the record as `Cluster.submit` does.
+
+        `replace`: it is there, and gets other code.
+        """
         arguments = {
             "name": name,
             "target": record.target,
-            "workers": record.workers,
+            "workers": record.workers or None,
             "arguments": list(record.arguments),
             "config": record.config,
+            "parallelism": record.parallelism,
+            "replace": replace,
             "labels": sorted(record.labels),
             "fewer": record.fewer,
             "worker_memory_bytes": record.worker_memory_bytes,
@@ -184,18 +193,22 @@ class NimbusOrders:
             await asyncio.sleep(LOOK_S)
 
     async def _read(self, request: str, kind: type[_T], /, **arguments: Any) -> _T:
-        value, error = value_of(await self._link.ask(request, arguments, again=True))
-        if error is not None:
-            raise _error(*error)
-        try:
-            found: _T = TypeAdapter(kind).validate_json(value)
-        except ValidationError as wrong:
-            text = f"nimbus sends what cannot be read ({problems_of(wrong)}): do both run the same version?"
-            raise RequestError(text) from wrong
-        return found
+        return _read(await self._link.ask(request, arguments, again=True), kind)
 
     async def _change(self, name: str, arguments: Mapping[str, Any]) -> None:
         _check(await self._link.ask(name, arguments, again=False))
+
+
+def _read(document: bytes, kind: type[_T]) -> _T:
+    value, error = value_of(document)
+    if error is not None:
+        raise _error(*error)
+    try:
+        found: _T = TypeAdapter(kind).validate_json(value)
+    except ValidationError as wrong:
+        text = f"nimbus sends what cannot be read ({problems_of(wrong)}): do both run the same version?"
+        raise RequestError(text) from wrong
+    return found
 
 
 def _check(document: bytes) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..coordination import NoNodeError
+from ..coordination import NoNodeError, UnavailableError, any_changed
 from ..nimbus import (
     ASSIGNMENTS,
     ERRORS,
+    NIMBUSES,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
@@ -28,7 +30,10 @@ from .views import Records
 if TYPE_CHECKING:
     from ..coordination import Coordination
 
+RETRY_S: Final = 0.2
+
 _Record = TypeVar("_Record")
+_T = TypeVar("_T")
 
 
 async def read_all(coordination: Coordination) -> Records:
@@ -63,6 +68,34 @@ async def read_record(coordination: Coordination, kind: type[_Record], folder: s
     path = path_of(folder, name)
     node = await coordination.get(path)
     return None if node is None else unpack(kind, path, node.value)
+
+
+async def read_nimbuses(coordination: Coordination) -> list[str]:
+    """What the nimbuses that are there say of themselves, sorted."""
+    try:
+        paths = [f"{NIMBUSES}/{child}" for child in await coordination.children(NIMBUSES)]
+    except NoNodeError:  # of an earlier version
+        return []
+    nodes = [await coordination.get(path) for path in paths]
+    return sorted(node.value.decode(errors="replace") for node in nodes if node is not None)
+
+
+async def read_until(coordination: Coordination, name: str, look: Callable[[], Awaitable[_T | None]]) -> _T:
+    """Look again after each change of a topology, until something is found."""
+    watches = [await coordination.watch(path) for path in (TOPOLOGIES, PARENTS, path_of(ERRORS, name))]
+    try:
+        while True:
+            within_s = None
+            try:
+                found = await look()
+                if found is not None:
+                    return found
+            except UnavailableError:
+                within_s = RETRY_S
+            await any_changed(watches, within_s)
+    finally:
+        for watch in watches:
+            watch.close()
 
 
 async def _folder(

@@ -80,6 +80,13 @@ class TopologyInfo:
         """Does it run, as it was last submitted or rebalanced?"""
         return self.state in RUNS and self.is_current
 
+    def refused(self, generation: int) -> str:
+        """Why the order of this generation, or a later one, was taken back; empty: it was not."""
+        refused = self.record.refused
+        if refused is None or refused.generation < generation:
+            return ""
+        return f"generation {refused.generation} of {self.name} did not run, and was taken back: {refused.why}"
+
     @property
     def is_current(self) -> bool:
         """Is its parent the one of the last rebalance?"""

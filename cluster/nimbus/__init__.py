@@ -5,13 +5,14 @@ capacity.py   what of each supervisor is taken: slots, memory, cores
 failing.py    what does not stay alive where it is, and nodes that are left out
 planning.py   which supervisor runs which processes
 orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
+trials.py     which rebalances, and which other code, do not come to run
 nimbus.py     the daemon: one of several leads, and writes the assignments
 """
 
 from .capacity import Demand
 from .failing import left_out
 from .nimbus import Nimbus, make_folders
-from .orders import MAX_WAIT_S, OrderError, rebalance, submit, want, why_unknown
+from .orders import MAX_WAIT_S, OrderError, confirm, rebalance, replace_code, submit, take_back, want, why_unknown
 from .planning import REASSIGN_S, Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
@@ -28,8 +29,10 @@ from .records import (
     ErrorEntry,
     ErrorsRecord,
     FailedProcess,
+    FormerPlan,
     ParentRecord,
     RecordError,
+    RefusedPlan,
     Setting,
     SupervisorRecord,
     TopologyRecord,
@@ -60,15 +63,18 @@ __all__ = [
     "ErrorEntry",
     "ErrorsRecord",
     "FailedProcess",
+    "FormerPlan",
     "Nimbus",
     "OrderError",
     "ParentRecord",
     "RecordError",
+    "RefusedPlan",
     "Seen",
     "Setting",
     "SupervisorRecord",
     "TopologyRecord",
     "Wanted",
+    "confirm",
     "left_out",
     "make_folders",
     "name_in",
@@ -76,7 +82,9 @@ __all__ = [
     "path_of",
     "plan",
     "rebalance",
+    "replace_code",
     "submit",
+    "take_back",
     "unpack",
     "want",
     "why_unknown",

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from .records import PARENT_PROCESS
 
 if TYPE_CHECKING:
-    from .records import SupervisorRecord
+    from .records import SupervisorRecord, TopologyRecord
 
 LEFT_OUT_AFTER: Final = 3
 
@@ -52,6 +52,11 @@ class Failed:
             if (one.topology, one.submitted_s, one.generation) == (name, submitted_s, generation)
         }
 
+    @classmethod
+    def of(cls, name: str, topology: TopologyRecord, supervisors: Mapping[str, SupervisorRecord]) -> Self:
+        """What fails of its present plan."""
+        return cls(name, topology.submitted_s, topology.generation, supervisors)
+
     def __bool__(self) -> bool:
         """Does something of it fail?"""
         return bool(self._failed)
@@ -64,6 +69,11 @@ class Failed:
         """The nodes where such processes fail: the parent, or any worker."""
         is_parent = process == PARENT_PROCESS
         return frozenset(on for failed, on in self._failed if (failed == PARENT_PROCESS) == is_parent)
+
+    def why_of_parent(self) -> str:
+        """Why the parent does not stay alive on some node, for people; empty: it is not known to fail."""
+        found = [(on, why) for (process, on), why in self._failed.items() if process == PARENT_PROCESS]
+        return f"its parent does not stay alive on {found[0][0]}: {found[0][1]}" if found else ""
 
     def why_stuck(self, processes: Sequence[str], allowed: Sequence[str]) -> str:
         """Why processes that fail are not moved, for people."""

@@ -7,7 +7,7 @@
 
 1. Several may run, on several machines. All that one writes carries its term: what a former leader writes is refused.
 2. It keeps nothing that the store does not have, but since when supervisors are missing: since they were silent, if
-   this leader has seen them before. A new leader counts anew.
+   this leader has seen them before; and since when plans are on trial. A new leader counts anew.
 3. While the store cannot be reached nothing is decided; and what was missing before is counted anew after that:
    supervisors did not reach it either, and come back one after the other.
 4. A record that cannot be read is named in the log, and that topology is left as it is.
@@ -38,7 +38,8 @@ from ..coordination import (
     campaign,
 )
 from .failing import left_out
-from .planning import REASSIGN_S, Seen, plan
+from .orders import taken_back
+from .planning import REASSIGN_S, Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
     ERRORS,
@@ -57,6 +58,7 @@ from .records import (
     path_of,
     unpack,
 )
+from .trials import Trials
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -87,6 +89,7 @@ class Nimbus:
         self._there: frozenset[str] = frozenset()  # the supervisors of the last round
         self._unreadable: dict[str, str] = {}
         self._left_out: frozenset[str] = frozenset()
+        self._trials = Trials()
 
     async def run(self) -> None:
         """Lead whenever no other one does, until the session is lost: SessionLostError."""
@@ -139,6 +142,7 @@ class Nimbus:
         found = await self._read()
         decisions = plan(found.seen)
         self._say_left_out(left_out(found.seen.supervisors))
+        await self._take_back(term, found, decisions)
         for name, assignment in decisions.write.items():
             put = _put(path_of(ASSIGNMENTS, name), pack(assignment), found.versions)
             # The folder, too: its watch tells that it is to be planned again, since slots may have become free.
@@ -157,6 +161,17 @@ class Nimbus:
                 log.warning("%s waits: %s", name, why)
         self.waiting = decisions.waiting
         return self._due_s(found.seen)
+
+    async def _take_back(self, term: Term, found: _Found, decisions: Decisions) -> None:
+        """Go back to what was before plans that do not come to run."""
+        stuck = {name: decisions.waiting[name] for name in decisions.stuck}
+        taken = self._trials.to_take_back(found.seen, found.parents, stuck, self._clock.monotonic())
+        for name, why in taken.items():
+            topology = found.seen.topologies[name]
+            path = path_of(TOPOLOGIES, name)
+            after = taken_back(topology, topology.generation, why, self._clock.now())
+            await term.commit([Put(path, pack(after), found.versions[path]), Put(TOPOLOGIES, b"")])
+            log.error("%s: generation %d does not run, and is taken back: %s", name, topology.generation, why)
 
     def _say_left_out(self, now: frozenset[str]) -> None:
         for name in sorted(now - self._left_out):
@@ -188,11 +203,13 @@ class Nimbus:
         self._missing_since_s = {on: self._missing_since_s.get(on, begun_s[on]) for on in sorted(lost)}
         self._there = frozenset(supervisors)
         missing_s = {on: now_s - since_s for on, since_s in self._missing_since_s.items()}
-        return _Found(Seen(topologies, assignments, supervisors, missing_s, frozenset(parents), unread), versions)
+        seen = Seen(topologies, assignments, supervisors, missing_s, frozenset(parents), unread)
+        return _Found(seen, parents, versions)
 
     def _count_anew(self) -> None:
         self._missing_since_s.clear()
         self._there = frozenset()
+        self._trials.count_anew()
 
     async def _records(
         self, folder: str, kind: type[_Record], versions: dict[str, int], bad: dict[str, str]
@@ -212,8 +229,10 @@ class Nimbus:
         return found
 
     def _due_s(self, seen: Seen) -> float | None:
-        """Until the next missing supervisor is given up."""
+        """Until the next missing supervisor is given up, or the next plan that does not come to run."""
         left = [REASSIGN_S - missing_s for missing_s in seen.missing_s.values() if missing_s < REASSIGN_S]
+        if (trial_s := self._trials.due_s(self._clock.monotonic())) is not None:
+            left.append(trial_s)
         # At least a moment: a rest that is too small for a float to move the time would be waited for again and again.
         return max(min(left), RETRY_S) if left else None
 
@@ -222,6 +241,7 @@ class _Found(NamedTuple):
     """What was read, and the version of each node."""
 
     seen: Seen
+    parents: Mapping[str, ParentRecord]
     versions: Mapping[str, int]
 
 

@@ -1,6 +1,8 @@
 """Orders: what is wanted of topologies, written to the store.
 
     submit ─► /topologies/NAME        want, rebalance ─► another version of it        the leader sees it, and plans
+    rebalance, replace_code ─► another generation; what was before is kept ─┬─ it runs: confirm ─► that is forgotten
+                                                                             ╰─ it does not: take_back
 
 Each also writes the folder, whose watch is the leader's: a change of one of a thousand topologies needs no watch of its
 own. Two that change one topology at once: the second one reads again.
@@ -9,17 +11,19 @@ own. Two that change one topology at once: the second one reads again.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..coordination import BadVersionError, CoordinationError, Create, NodeExistsError, NoNodeError, Put
-from .records import TOPOLOGIES, TopologyRecord, Wanted, name_in, pack, path_of, unpack
+from .records import TOPOLOGIES, RefusedPlan, TopologyRecord, Wanted, name_in, pack, path_of, unpack
 
 if TYPE_CHECKING:
     from ..coordination import Coordination
 
 MAX_WAIT_S: Final = 7 * 86_400.0
+
+MAX_WHY_CHARS: Final = 2_000
 
 TRIES: Final = 20
 """Of a change, when others change the same topology."""
@@ -49,8 +53,7 @@ async def want(coordination: Coordination, name: str, wanted: Wanted, wait_s: fl
 
     `wait_s`: how long one that is killed may drain; None: its message timeout. To kill it again changes nothing.
     """
-    if wait_s is not None and not 0 <= wait_s < MAX_WAIT_S:
-        raise ValueError(f"a topology may drain for 0 to {MAX_WAIT_S:,.0f} s, not {wait_s}")
+    _check_wait(wait_s)
 
     def changed(record: TopologyRecord) -> TopologyRecord:
         return record if record.wanted == wanted else replace(record, wanted=wanted, wait_s=wait_s)
@@ -58,22 +61,96 @@ async def want(coordination: Coordination, name: str, wanted: Wanted, wait_s: fl
     await _change(coordination, name, changed)
 
 
-async def rebalance(coordination: Coordination, name: str, workers: int | None = None) -> None:
-    """Spread a topology anew over the supervisors, with so many workers; None: as many as before.
+async def rebalance(
+    coordination: Coordination,
+    name: str,
+    workers: int | None = None,
+    parallelism: Mapping[str, int] | None = None,
+    wait_s: float | None = None,
+) -> TopologyRecord:
+    """Spread a topology anew over the supervisors, with so many workers and tasks; None: as many as before.
 
-    OrderError if there is none, or it is being killed; ValueError; UnavailableError.
+    `parallelism`: component → tasks; the others have as many as before. `wait_s`: how long it may drain; None: its
+    message timeout. Returns the record. OrderError if there is none, or it is being killed; ValueError;
+    UnavailableError.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"a topology has 1 worker or more, not {workers}")
+    _check_wait(wait_s)
 
     def changed(record: TopologyRecord) -> TopologyRecord:
         count = record.workers if workers is None else workers
-        return replace(record, workers=count, generation=record.generation + 1)
+        tasks = {**record.parallelism, **(parallelism or {})}
+        return replace(next_plan(record), workers=count, parallelism=tasks, wait_s=wait_s)
+
+    return await _change(coordination, name, changed)
+
+
+async def replace_code(
+    coordination: Coordination, name: str, change: Callable[[TopologyRecord], TopologyRecord]
+) -> TopologyRecord:
+    """Give a topology other code, settings, workers and tasks, as `change` says; all its processes are new ones then.
+
+    Returns the record. OrderError if there is none, or it is being killed; UnavailableError.
+    """
+
+    def changed(record: TopologyRecord) -> TopologyRecord:
+        after = change(next_plan(record))
+        return replace(after, renewed=after.generation, wait_s=None)
+
+    return await _change(coordination, name, changed)
+
+
+async def confirm(coordination: Coordination, name: str, generation: int) -> None:
+    """This generation runs: what was before it is not needed any more. OrderError as `want`; UnavailableError."""
+
+    def changed(record: TopologyRecord) -> TopologyRecord:
+        return replace(record, former=None) if record.generation == generation else record
 
     await _change(coordination, name, changed)
 
 
-async def _change(coordination: Coordination, name: str, change: Callable[[TopologyRecord], TopologyRecord]) -> None:
+async def take_back(coordination: Coordination, name: str, generation: int, why: str, at_s: float) -> None:
+    """This generation does not run: go back to what was before it, if anything was. As `confirm`."""
+    await _change(coordination, name, lambda record: taken_back(record, generation, why, at_s))
+
+
+def next_plan(record: TopologyRecord) -> TopologyRecord:
+    """The next generation, before anything is changed in it; what ran last is kept until the next one runs."""
+    former = record.plan() if record.former is None else record.former
+    return replace(record, generation=record.generation + 1, former=former, refused=None)
+
+
+def taken_back(record: TopologyRecord, generation: int, why: str, at_s: float) -> TopologyRecord:
+    """The record after this generation has not run. Unchanged if it is not the present one, or the first."""
+    former = record.former
+    if former is None or record.generation != generation or record.wanted == "KILLED":
+        return record
+    after = generation + 1
+    other_code = (former.blob, former.target, former.arguments, former.config) != (
+        record.blob,
+        record.target,
+        record.arguments,
+        record.config,
+    )
+    return replace(
+        record.with_plan(former),
+        generation=after,
+        renewed=after if other_code else record.renewed,
+        former=None,
+        refused=RefusedPlan(generation, why[:MAX_WHY_CHARS], at_s),
+    )
+
+
+def _check_wait(wait_s: float | None) -> None:
+    if wait_s is not None and not 0 <= wait_s < MAX_WAIT_S:
+        raise ValueError(f"a topology may drain for 0 to {MAX_WAIT_S:,.0f} s, not {wait_s}")
+
+
+async def _change(
+    coordination: Coordination, name: str, change: Callable[[TopologyRecord], TopologyRecord]
+) -> TopologyRecord:
+    """Change a record; returns it as it is then."""
     path = path_of(TOPOLOGIES, name)
     for _ in range(TRIES):
         node = await coordination.get(path)
@@ -82,14 +159,14 @@ async def _change(coordination: Coordination, name: str, change: Callable[[Topol
         before = unpack(TopologyRecord, path, node.value)
         after = change(before)
         if after == before:
-            return
+            return before
         if before.wanted == "KILLED":
             raise OrderError(f"topology {name!r} is being killed")
         try:
             await coordination.commit([Put(path, pack(after), node.version), Put(TOPOLOGIES, b"")])
         except (BadVersionError, NoNodeError):
             continue
-        return
+        return after
     raise OrderError(f"topology {name!r} is changed by others all the time: try again")
 
 

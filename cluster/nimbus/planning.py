@@ -12,7 +12,8 @@
 4. A supervisor that is missing keeps its processes for REASSIGN_S: perhaps it is just restarted, and they live without
    it. After that each of them moves to where a slot is free. What finds none stays assigned, and moves later.
 5. A rebalance (another generation) makes the topology even again over all supervisors, with as few moves as that takes.
-   A node that joins gets work with the next rebalance.
+   A node that joins gets work with the next rebalance. Processes that stay where they are are kept, unless the code is
+   replaced, or the parent moves.
 6. A process that does not stay alive where it is moves: a worker to a node where no worker of its topology has failed,
    a parent to one where its topology's parent has not. If there is none it stays: the fault is the topology's. Nodes on
    which many fail are used last (see failing.py).
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
@@ -61,12 +62,14 @@ class Seen:
 class Decisions:
     """`write`: new and changed assignments. `end`: names whose assignment, if any, and record are deleted.
 
-    `waiting`: name → why it has no assignment, or processes without a supervisor.
+    `waiting`: name → why it has no assignment, or processes without a supervisor. `stuck`: those of these that have a
+    process which does not stay alive, and no other node for it.
     """
 
     write: Mapping[str, AssignmentRecord]
     end: frozenset[str]
     waiting: Mapping[str, str]
+    stuck: frozenset[str] = frozenset()
 
 
 def plan(seen: Seen) -> Decisions:
@@ -84,6 +87,7 @@ class _Planning:
         self._parents_on: Counter[str] = Counter()
         self._short: set[str] = set()  # too few slots
         self._waiting: dict[str, str] = {}
+        self._stuck: set[str] = set()
         for name, assignment in seen.assignments.items():
             self.capacity.take(assignment.workers, self._demand(name))
             self._parents_on[assignment.parent] += 1
@@ -113,7 +117,7 @@ class _Planning:
                 write[name] = after
         # Said when all is placed: what was free before is not any more.
         short = {name: self._too_few(name, write.get(name, seen.assignments.get(name))) for name in self._short}
-        return Decisions(write, frozenset(ended), {**short, **self._waiting})
+        return Decisions(write, frozenset(ended), {**short, **self._waiting}, frozenset(self._stuck))
 
     # -- one topology --------------------------------------------------------------------------------------------------
 
@@ -152,8 +156,11 @@ class _Planning:
         else:
             self._parents_on[parent] += 1
             self._waiting.setdefault(name, f"no supervisor for its parent: {self._nodes(topology)}")
-        generation = topology.generation if rebalanced else before.generation
-        return self._moved(name, AssignmentRecord(generation, parent, workers), allowed)
+        if not rebalanced:
+            return self._moved(name, AssignmentRecord(before.generation, parent, workers, before.renewed), allowed)
+        after = self._moved(name, AssignmentRecord(topology.generation, parent, workers, before.since), allowed)
+        renewed = after.parent != before.parent or topology.renewed > before.generation
+        return replace(after, renewed=0) if renewed else after
 
     def _moved(self, name: str, placed: AssignmentRecord, allowed: list[str]) -> AssignmentRecord:
         """Move the processes that do not stay alive where they are."""
@@ -180,8 +187,9 @@ class _Planning:
             else:
                 stuck.append(PARENT_PROCESS)
         if stuck:
+            self._stuck.add(name)
             self._waiting.setdefault(name, failed.why_stuck(stuck, allowed))
-        return AssignmentRecord(placed.generation, parent, tuple(workers))
+        return replace(placed, parent=parent, workers=tuple(workers))
 
     def _others(self, failed: Failed, process: str, allowed: list[str]) -> list[str]:
         """Where a process that fails where it is may stay alive."""

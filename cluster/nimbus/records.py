@@ -15,9 +15,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, Self, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,14 +54,47 @@ class RecordError(CoordinationError):
 
 
 @dataclass(frozen=True, slots=True)
+class FormerPlan:
+    """What a topology was before a rebalance, or before its code was replaced. `generation`: the last that it ran in.
+
+    The other fields are those of TopologyRecord.
+    """
+
+    generation: int
+    target: str
+    arguments: tuple[str, ...] = ()
+    blob: str = ""
+    config: dict[str, Setting] = field(default_factory=dict)
+    workers: int = 1
+    parallelism: dict[str, int] = field(default_factory=dict)
+    worker_memory_bytes: int = 0
+    worker_cores: float = 0.0
+
+
+_OF_A_PLAN: Final = tuple(each.name for each in fields(FormerPlan) if each.name != "generation")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPlan:
+    """A rebalance or new code that did not run: the topology went back to what it was before. `at_s`: Unix time."""
+
+    generation: int
+    why: str
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyRecord:
     """A submitted topology.
 
     `blob`: the SHA-256 of its code, in hexadecimal; empty: the code is installed on the nodes. `workers`: how many
-    processes. `fewer`: it may run with fewer if there are too few free slots. `labels`: those that its nodes must have.
-    `generation`: one more with each rebalance. `submitted_s`: Unix time. `wait_s`: of one that is to be killed, how
-    long it may drain; None: its message timeout. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0:
-    that is not declared.
+    processes. `parallelism`: component → tasks, where its code says otherwise. `fewer`: it may run with fewer workers
+    if there are too few free slots. `labels`: those that its nodes must have. `generation`: one more with each
+    rebalance. `submitted_s`: Unix time. `wait_s`: how long it may drain, when it is killed or rebalanced; None: its
+    message timeout. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is not declared.
+
+    `renewed`: the generation since which processes may be kept: an earlier one has other code. `former`: what it was
+    before, until the present plan runs; `refused`: the last plan that did not run, until there is another order.
     """
 
     target: str
@@ -78,6 +111,25 @@ class TopologyRecord:
     wait_s: float | None = None
     worker_memory_bytes: int = 0
     worker_cores: float = 0.0
+    parallelism: dict[str, int] = field(default_factory=dict)
+    renewed: int = 1
+    former: FormerPlan | None = None
+    refused: RefusedPlan | None = None
+
+    def plan(self) -> FormerPlan:
+        """Its present plan, to be kept as the former one."""
+        return FormerPlan(self.generation, **{name: getattr(self, name) for name in _OF_A_PLAN})
+
+    def with_plan(self, plan: FormerPlan) -> Self:
+        """The same topology with that plan; its generation stays."""
+        return replace(self, **{name: getattr(plan, name) for name in _OF_A_PLAN})
+
+    def as_of(self, generation: int) -> Self:
+        """What runs in this generation of the assignment: the former plan until nimbus has placed the present one."""
+        former = self.former
+        if former is None or former.generation != generation:
+            return self
+        return replace(self.with_plan(former), generation=generation, former=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +172,19 @@ class SupervisorRecord:
 class AssignmentRecord:
     """Where a topology runs: the supervisor of its parent, and that of each worker, in the order of the workers.
 
-    `generation`: that of the topology which it was made for.
+    `generation`: that of the topology which it was made for. `renewed`: processes that were started since this
+    generation are kept where they are assigned; 0: none of an earlier one.
     """
 
     generation: int
     parent: str
     workers: tuple[str, ...]
+    renewed: int = 0
+
+    @property
+    def since(self) -> int:
+        """The first generation whose processes are kept."""
+        return self.renewed or self.generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +193,7 @@ class ParentRecord:
 
     `abandoned`: processes of workers that it has given up, as `worker-1@4711`: their supervisors kill them.
     `started_s`: Unix time of the process. `process`: which process of its machine it is (see ProcessIdentity).
-    `address`: at which it listens for its workers; empty: not yet.
+    `address`: at which it listens for its workers; empty: not yet. `renewed`: of its assignment.
     """
 
     supervisor: str
@@ -147,6 +206,7 @@ class ParentRecord:
     started_s: float = 0.0
     process: str = ""
     address: str = ""
+    renewed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

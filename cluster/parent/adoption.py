@@ -2,15 +2,19 @@
 
     WorkerJoined with a standing ─► fit ─┬─ NEW: it has imported nothing ─► it is set up as any process
                                          ├─ IMPORTED: it has the topology, and gets (other) tasks
+                                         ├─ REPLANNED: it has the topology's code; its tasks end, and it is set up again
                                          ├─ ADOPTED: its tasks go on as they are
                                          ╰─ a reason: it is ended, and the next process of its name is awaited
 
-1. At least once, a worker is adopted if it runs what this parent would order, and all its tasks were opened.
+1. At least once, a worker is adopted if it runs what this parent would order, all its tasks were opened, and its spouts
+   were not ended: the parent may have died while it drained the topology for a plan that was then taken back.
 2. Exactly once, only the process is kept: its tasks are built again, since some of its reports may have been lost with
    the earlier parent.
 3. Adopted workers agree which processes have ended. What the earlier parent has notified one of them of holds: the
    process that it gave up is ended here, too, whichever joins first.
-4. A process may have ended while there was no parent. The adopted workers know its incarnation, and have to be notified
+4. The digest of a process has two parts: what it has imported, and what its tasks are. If only the second one differs
+   (another parallelism, another number of workers), the process is kept.
+5. A process may have ended while there was no parent. The adopted workers know its incarnation, and have to be notified
    of its end before the next process of its name is linked to them (`ended`).
 """
 
@@ -19,7 +23,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from ..messages import FAILED_IMPORT
+from ..messages import FAILED_IMPORT, PLAN_AFTER
 
 if TYPE_CHECKING:
     from ..messages import Standing
@@ -30,6 +34,7 @@ class Fit(enum.Enum):
 
     NEW = enum.auto()
     IMPORTED = enum.auto()
+    REPLANNED = enum.auto()
     ADOPTED = enum.auto()
 
 
@@ -39,11 +44,14 @@ def fit(standing: Standing | None, digest: str, *, exactly_once: bool) -> Fit | 
         return Fit.NEW
     if standing.digest == FAILED_IMPORT:
         return "it could not import its topology"
+    imported, plan_after, _ = digest.partition(PLAN_AFTER)
+    if standing.digest != digest and plan_after and standing.digest.startswith(imported + plan_after):
+        return Fit.REPLANNED
     if standing.digest != digest:
         return "it runs another topology, or the same with other settings, code or workers"
     if exactly_once or not standing.has_tasks:
         return Fit.IMPORTED
-    return Fit.ADOPTED if standing.works else "it had not started all its tasks when its parent ended"
+    return Fit.ADOPTED if standing.works else "it was starting or ending its tasks when its parent ended"
 
 
 class Survivors:

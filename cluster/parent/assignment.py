@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from ...topology import UPDATABLE, Config, Plan, Topology, make_plan
 from ..fingerprint import code_of, fingerprint
-from ..messages import ImportTopology
+from ..messages import PLAN_AFTER, ImportTopology, Standing, without_plan
 from ..scheduler import place, tasks_on_driver
 from ..worker.importing import shape_of
 from .worker_lifecycle import LifecycleTimings
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A topology for workers: its target, and how many local and remote workers it gets."""
+    """A topology for workers: its target, and how many local and remote workers it gets.
+
+    `parallelism`: component → tasks, where its code says otherwise.
+    """
 
     target: str
     arguments: tuple[str, ...] = ()
     workers: int = 1
     remote_workers: int = 0
+    parallelism: Mapping[str, int] = field(default_factory=dict)
     timings: LifecycleTimings = field(default_factory=LifecycleTimings)
 
 
@@ -63,6 +67,10 @@ class Deployment:
         """The tasks of a worker."""
         return tuple(task for task, placed_on in self.placement.items() if placed_on == worker)
 
+    def standing(self) -> Standing:
+        """That of a process whose tasks have ended, and which stays for another topology of the same code."""
+        return Standing(0, without_plan(self.import_command().digest), has_tasks=True)
+
     def import_command(self) -> ImportTopology:
         """The command to import the topology, with the settings of now."""
         command = ImportTopology(
@@ -73,8 +81,15 @@ class Deployment:
             placement=dict(self.placement),
             shape=shape_of(self.topology),
             code=fingerprint(self.code),
+            parallelism=dict(self.assignment.parallelism),
         )
-        return replace(command, digest=digest_of(command))
+        return replace(command, digest=f"{origin_of(command)}{PLAN_AFTER}{digest_of(command)}")
+
+
+def origin_of(command: ImportTopology) -> str:
+    """The digest of all that a process imports once: it goes on only under a parent for which this is equal."""
+    parts = (command.name, command.target, command.arguments, command.code)
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def digest_of(command: ImportTopology) -> str:

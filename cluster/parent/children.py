@@ -53,11 +53,15 @@ class LocalChildren:
 class RemoteWorkers:
     """The workers that users start: their names, their processes, and the messages of those that came early.
 
+    `stay`: the names of those that stay when their topology ends, for the next one. `since`: the generation of the
+    first processes that have the code of the topology; earlier ones are ended.
     `on_abandoned(name, pid)`: a process is given up, and cannot be killed from here.
     """
 
     def __init__(self, on_abandoned: OnAbandoned) -> None:
         self.names: list[str] = []
+        self.stay: frozenset[str] = frozenset()
+        self.since = 0
         self.early: dict[str, WorkerJoined] = {}
         self._on_abandoned = on_abandoned
         self._children: dict[str, RemoteChild] = {}

@@ -51,9 +51,9 @@ class WorkerReports:
         """End the tasks, to build them again, and report what is new."""
         return Rebuild(self._errors, self._stalls, self._events)
 
-    def finish_command(self, *, at_once: bool) -> Finish:
+    def finish_command(self, *, at_once: bool, stay: bool = False) -> Finish:
         """End the tasks, and report what is new."""
-        return Finish(at_once, self._errors, self._stalls, self._events, self.spans.count)
+        return Finish(at_once, stay, self._errors, self._stalls, self._events, self.spans.count)
 
     def take(self, report: StatusReport) -> bool:
         """Take a report. True if it has errors, stalls or backpressure that are new."""

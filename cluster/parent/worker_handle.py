@@ -282,6 +282,8 @@ class WorkerHandle:
         incarnation = self._registry.incarnation(self.name)
         process.child = None
         process.works = False
+        if process.stays:
+            return
         self._registry.on_lost(self.name, incarnation)
         self._events.on_process_ended(self.name, incarnation)
 
@@ -364,13 +366,20 @@ class WorkerHandle:
             self._on_status(status)
 
     async def _end_in_order(self, limit_s: float, *, at_once: bool) -> bool:
-        """Ask the process to end; False if it does not answer in order."""
+        """Ask the process to end; False if it does not answer in order. It stays, if it may, and has had tasks."""
+        process = self._process
+        stay = self.lifecycle.phase is Phase.STOPPING and process.has_tasks and self._registry.may_stay(self.name)
         try:
-            self._on_status(await self.ask(SETUP, self.reports.finish_command(at_once=at_once), timeout_s=limit_s))
+            command = self.reports.finish_command(at_once=at_once, stay=stay)
+            self._on_status(await self.ask(SETUP, command, timeout_s=limit_s))
         except AiostormError as error:
             log.warning("%s did not end in order: %s", self.name, error)
             return False
-        self._end_remote()
+        if stay and process.child is not None:
+            process.stays = True
+            self._registry.keep(self.name, WorkerJoined(self.pid, self.node, self._deployment.standing()))
+        else:
+            self._end_remote()
         return True
 
     def _end_remote(self) -> None:

@@ -77,6 +77,7 @@ class WorkerProcess:
         self.has_tasks = False  # it was asked to make them
         self.has_former_tasks = False  # by an earlier parent: what they report about snapshots is not for this one
         self.works = False  # they run
+        self.stays = False  # for the next topology: its tasks have ended for good
         self.mode = ""  # the last one sent
         self.poll_now = asyncio.Event()
         self.commands: asyncio.Queue[SnapshotCommand] = asyncio.Queue(COMMANDS)

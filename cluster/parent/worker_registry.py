@@ -18,15 +18,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from ...actors import Actor, ActorSystem, Ref
+from ...runtime import AiostormError
 from ...transport import Network, Node, PeerLostError, PeerStarted
-from ..messages import DRIVER, PARENT, ProfileTaken, TaskGaveUp, WorkerJoined, WorkerLeaving
+from ..messages import DRIVER, PARENT, SETUP, Finish, ProfileTaken, TaskGaveUp, WorkerJoined, WorkerLeaving
 from ..records import register
 from ..scheduler import WorkerInfo
 from ..snapshots.messages import SnapshotReport
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aiostorm.cluster")
 
+
+KEPT_LIMIT_S: Final = 1.0
+"""How long the end of a process may take that was kept."""
 
 KILL_LIMIT_S: Final = 5.0
 """How long killed workers may take to end before the parent goes on without them."""
@@ -196,6 +201,42 @@ class WorkerRegistry:
         self._await_reports(name)
         self.node.link(name)
 
+    def remove_remote(self, name: str) -> None:
+        """Expect no remote worker with that name any more. No topology uses it."""
+        self._remote.names.remove(name)
+        self._remote.early.pop(name, None)
+        self.node.lose(name, f"{name} is not needed any more")
+        self.node.withdraw(name)
+        self._report_actors.pop(name).stop()
+
+    def let_stay(self, names: Collection[str], since: int) -> None:
+        """From now on these remote workers stay when their topology ends. `since`: see RemoteWorkers."""
+        self._remote.stay, self._remote.since = frozenset(names), since
+
+    def may_stay(self, name: str) -> bool:
+        """Does the process stay when its topology ends?"""
+        return name in self._remote.stay
+
+    def keep(self, name: str, joined: WorkerJoined) -> None:
+        """The process stays: it has joined for the next topology. The present one is done with it."""
+        self._remote.early[name] = joined
+        child = self._remote.child(name)
+        if child is not None:
+            child.end("it stays for the next topology")
+
+    async def end_kept(self) -> None:
+        """End the processes that have stayed, and that no topology uses."""
+        kept = [name for name, joined in self._remote.early.items() if joined.standing is not None]
+        async with asyncio.TaskGroup() as group:
+            for name in kept:
+                group.create_task(self._end_kept(name), name=f"{name}: end")
+
+    async def _end_kept(self, name: str) -> None:
+        try:
+            await self.node.ref(name, SETUP).ask(Finish(at_once=True), timeout_s=KEPT_LIMIT_S)
+        except AiostormError as error:  # its supervisor ends it, or its lease
+            log.debug("%s has not ended in order: %s", name, error)
+
     def is_remote(self, name: str) -> bool:
         """Is the worker started by a user?"""
         return name in self._remote.names
@@ -270,6 +311,9 @@ class WorkerRegistry:
         listener = self._listeners.get(worker)
         if joined.standing is not None and joined.standing.parent == parent:
             log.info("%s (pid %d) was given up, and comes back: it ends", worker, joined.pid)
+        elif 0 < joined.generation < self._remote.since:
+            log.info("%s (pid %d) is of generation %d, and ends", worker, joined.pid, joined.generation)
+            self.system.guard(self._end_kept(worker), name=f"end of {worker}")
         elif listener is not None and (not self.is_remote(worker) or self._remote.is_awaited(worker)):
             child = self._remote.child(worker)
             if child is not None:
@@ -282,9 +326,9 @@ class WorkerRegistry:
 
     def on_report(self, worker: str, report: TaskGaveUp | WorkerLeaving | ProfileTaken | SnapshotReport) -> None:
         """A worker reports an event."""
-        listener = self._listeners.get(worker)
-        if listener is None:
-            return
+        listener, child = self._listeners.get(worker), self._remote.child(worker)
+        if listener is None or (self.is_remote(worker) and (child is None or not child.pid)):
+            return  # it has not joined this topology
         if isinstance(report, TaskGaveUp):
             listener.on_task_gave_up(report)
         elif isinstance(report, WorkerLeaving):

@@ -3,6 +3,7 @@
     ImportTopology ─► [ all imported ─► Connect ─► Prepare ─ all prepared ─► Open ─► it works ] ─ another build ─╮
                       ▲──────────────────────── EndTasks, Rebuild ◄─────────────────────────────────────────────╯
     a standing (see adoption.py) ─┬─ UpdateConfig ─► it works (at least once), or EndTasks, Rebuild (exactly once)
+                                  ├─ EndTasks, Rebuild ─► ImportTopology (its tasks were of another plan)
                                   ╰─ it does not fit ─► Finish
 
 1. A build that begins meanwhile ends the steps of the one before, wherever they are.
@@ -68,6 +69,10 @@ class WorkerSetup:
         if not isinstance(found, Fit):
             await self._worker.dismiss(found)
             return False
+        if found is Fit.REPLANNED:
+            if standing.has_tasks and not await self._end_tasks(counted=False):
+                return False
+            return not self._has_failed(await self._worker.ask(SETUP, command))
         await self._worker.ask(CONTROL, UpdateConfig(command.config))  # those of the earlier parent may differ
         if found is Fit.ADOPTED:
             self._adopt(order, standing)
@@ -124,8 +129,11 @@ class WorkerSetup:
             if not order.is_broken:
                 await self._start_tasks(order)
 
-    async def _end_tasks(self) -> bool:
-        """End the tasks of the build before. False if the process does not: it is killed."""
+    async def _end_tasks(self, *, counted: bool = True) -> bool:
+        """End the tasks of the build before. False if the process does not: it is killed.
+
+        `counted`: their last status counts. It does not if they were of another plan.
+        """
         worker, process, clock = self._worker, self._process, self._registry.system.clock
         process.works = False
         process.mode = ""
@@ -142,7 +150,8 @@ class WorkerSetup:
             log.warning("%s has not ended its tasks, and is killed: %s", worker.name, why)
             process.kill()
             return False
-        worker.take_last_status(last)
+        if counted:
+            worker.take_last_status(last)
         process.has_tasks = False
         process.end_tasks_by_s = None
         return True

@@ -63,6 +63,8 @@ class Rebalance:
 
     name: str
     workers: int | None = None
+    parallelism: dict[str, int] = field(default_factory=dict)
+    drain_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +79,20 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """As Cluster.submit, after its checks. `code`: that of the last upload of this connection."""
+    """As Cluster.submit, after its checks. `code`: that of the last upload of this connection.
+
+    `workers`: None: as Cluster.submit without a check; where code is replaced: as before.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     name: str
     target: str
-    workers: int
+    workers: int | None = None
     arguments: tuple[str, ...] = ()
     config: dict[str, Setting] = field(default_factory=dict)
+    parallelism: dict[str, int] = field(default_factory=dict)
+    replace: bool = False
     labels: frozenset[str] = frozenset()
     fewer: bool = False
     worker_memory_bytes: int = 0
@@ -189,8 +196,14 @@ async def _deactivate(session: Session, given: Name) -> None:
     await session.cluster.deactivate(given.name)
 
 
-async def _rebalance(session: Session, given: Rebalance) -> None:
-    await session.cluster.rebalance(given.name, given.workers)
+async def _rebalance(session: Session, given: Rebalance) -> int:
+    return await session.cluster.rebalance(
+        given.name,
+        given.workers,
+        parallelism=given.parallelism,
+        drain_s=given.drain_s,
+        check=False,  # no code of a submission runs here: what does not run is taken back
+    )
 
 
 async def _kill(session: Session, given: Kill) -> None:
@@ -211,6 +224,8 @@ async def _submit(session: Session, given: Submit) -> TopologyInfo:
             arguments=given.arguments,
             code=code,
             workers=given.workers,
+            parallelism=given.parallelism,
+            replace=given.replace,
             labels=given.labels,
             fewer=given.fewer,
             worker_memory_bytes=given.worker_memory_bytes,
@@ -241,7 +256,7 @@ OPERATIONS: Final = table_of(
         Operation("logs", Role.VIEWER, _logs, Logs, dict[str, list[str]]),
         Operation("activate", Role.OPERATOR, _activate, Name, changes=True),
         Operation("deactivate", Role.OPERATOR, _deactivate, Name, changes=True),
-        Operation("rebalance", Role.OPERATOR, _rebalance, Rebalance, changes=True),
+        Operation("rebalance", Role.OPERATOR, _rebalance, Rebalance, int, changes=True),
         Operation("kill", Role.OPERATOR, _kill, Kill, changes=True),
         Operation("upload", Role.SUBMITTER, _upload, Upload, changes=True),
         Operation("submit", Role.SUBMITTER, _submit, Submit, TopologyInfo, changes=True),

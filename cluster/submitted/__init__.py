@@ -2,11 +2,14 @@
 
 order.py         what the store wants of this process: run, pause, kill, or leave it to another one
 registration.py  its record in the store, by which others know what runs, and the last errors of the topology
+place.py         where a parent runs, and what is around it
+trial.py         a plan that does not run is taken back
 parent.py        the program, which supervisors start as `aiostorm parent`
 """
 
 from .order import Order, order_for
-from .parent import BROKEN, LEFT, MakeCluster, ParentPlace, ParentProcess, SubmittedTopology
+from .parent import BROKEN, LEFT, SubmittedTopology
+from .place import MakeCluster, ParentPlace, ParentProcess
 
 __all__ = [
     "BROKEN",

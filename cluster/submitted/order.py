@@ -15,6 +15,8 @@ class Order(enum.StrEnum):
     RUN = "RUN"
     PAUSE = "PAUSE"
     KILL = "KILL"
+    REBUILD = "REBUILD"
+    """Another generation, in the same processes: end the topology, and start it as it is to be now."""
     MOVE = "MOVE"
     """End in order: another process runs it from then on, with another assignment."""
 
@@ -28,5 +30,5 @@ def order_for(
     if assignment is None or assignment.parent != supervisor:
         return Order.MOVE
     if generation is not None and assignment.generation != generation:
-        return Order.MOVE
+        return Order.REBUILD if generation >= assignment.since else Order.MOVE
     return Order.RUN if topology.wanted == "ACTIVE" else Order.PAUSE

@@ -1,16 +1,20 @@
 """Submitted topology: the program of the process that runs one topology of a cluster. Supervisors start it.
 
     read /topologies/NAME, /assignments/NAME ─► register as its parent ─► LocalCluster: the workers join ─► follow ─┐
-       ▲                                                                                                            │
+       ▲                                                                      ▲  rebuild: another plan, in the same │
+       │                                                                      ╰── processes ◄───────────────────────┤
        ╰── started again by the supervisor ◄── killed, or the store has lost it      ended in order ◄── kill, move ─╯
 
 1. Its workers are started by supervisors, and join by themselves. Those that a former parent has had are adopted.
 2. It ends in order when the topology is to be killed, has finished, or is another one's to run: then its workers end,
    too. In any other case it leaves at once (`leave`), and its workers go on: with SIGTERM, when the store has lost its
    session, and when it is killed.
-3. A topology that fails is shown as FAILED, with the reason, until it is killed or rebalanced. It is not tried again
+3. A rebalance that keeps this parent keeps the workers, too, that stay where they are: the topology is drained (with
+   exactly once, a snapshot is taken), and its tasks are built anew in the same processes. A plan that does not run is
+   taken back (trial.py).
+4. A topology that fails is shown as FAILED, with the reason, until it is killed or rebalanced. It is not tried again
    and again.
-4. While the store cannot be reached, the topology runs on as it is.
+5. While the store cannot be reached, the topology runs on as it is.
 
 From: Storm's nimbus and its topology master, of which each topology has one of its own here.
 """
@@ -20,12 +24,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ...runtime import AiostormError
-from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError
+from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError, any_changed
 from ..errors import TopologyKilledError
 from ..nimbus import (
     ASSIGNMENTS,
@@ -44,12 +48,14 @@ from ..nimbus import (
 )
 from .order import Order, order_for
 from .registration import Registration
+from .trial import Trial
 
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ..coordination import Coordination, Watch
     from ..local import LocalCluster
     from ..running_topology import RunningTopology
+    from .place import ParentPlace, ParentProcess
 
 log = logging.getLogger("aiostorm.parent")
 
@@ -63,38 +69,17 @@ MOST_ABANDONED: Final = 50
 
 _Record = TypeVar("_Record")
 
-MakeCluster = Callable[["TopologyRecord", Collection[str], Callable[[str, int], None]], "LocalCluster"]
-"""(topology, names of its workers, what to call with each process of a worker that is given up) → the cluster, not
-started."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParentPlace:
-    """Where a parent runs. `supervisor`: who has started it; `process`: its ProcessIdentity."""
-
-    supervisor: str
-    host: str
-    pid: int
-    process: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ParentProcess:
-    """What is around a parent: the seams. `leave` ends the process at once, without its workers.
-
-    `serve`: answers other processes of its user about the topology, until it is cancelled. `has_ended`: is a parent
-    known not to run any more?
-    """
-
-    make_cluster: MakeCluster
-    leave: Callable[[int], NoReturn]
-    serve: Callable[[RunningTopology], Coroutine[None, None, None]]
-    has_ended: Callable[[ParentRecord], bool]
-
 
 class _Found(NamedTuple):
     topology: TopologyRecord | None
     assignment: AssignmentRecord | None
+
+
+class _Plan(NamedTuple):
+    """What is run. `topology`: as of the generation of the assignment."""
+
+    topology: TopologyRecord
+    assignment: AssignmentRecord
 
 
 class SubmittedTopology:
@@ -112,6 +97,8 @@ class SubmittedTopology:
         self._abandoned: tuple[str, ...] = ()
         self._running: RunningTopology | None = None
         self._reported: set[tuple[float, str]] = set()
+        self._trial = Trial(coordination, clock, name)
+        self._rebalances = False
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run the topology until it has ended in order, or is left. `stop`: SIGTERM. The exit code."""
@@ -126,7 +113,8 @@ class SubmittedTopology:
                 "%s: runs generation %d, with %d workers", self._name, assignment.generation, len(assignment.workers)
             )
             await cluster.start()
-            await self._supervise(cluster, registration, topology, watches, stop)
+            cluster.expect_remote(cluster.remote_names, since=assignment.since)
+            await self._supervise(cluster, registration, _Plan(topology, assignment), watches, stop)
             await cluster.stop(drain=False)
             await self._last_words(registration)
             log.info("%s: ended in order", self._name)
@@ -162,11 +150,12 @@ class SubmittedTopology:
                     "STARTING",
                     started_s=self._clock.now(),
                     process=place.process,
+                    renewed=assignment.renewed,
                 )
                 registration = Registration(self._coordination, self._name, record)
                 with contextlib.suppress(UnavailableError):
                     if await self._kept(registration.register(self._process.has_ended)):
-                        return registration, topology, assignment
+                        return registration, topology.as_of(assignment.generation), assignment
                     if not said:
                         log.info("%s still has another parent: waits until that one has ended", self._name)
                         said = True
@@ -194,19 +183,59 @@ class SubmittedTopology:
         self,
         cluster: LocalCluster,
         registration: Registration,
-        topology: TopologyRecord,
+        plan: _Plan | None,
         watches: list[Watch],
         stop: asyncio.Event,
     ) -> None:
-        """Run the topology until it is to end, and end it in order."""
+        """Run the topology, with one plan after the other, until it is to end, and end it in order."""
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(self._run(cluster, topology))
-            others = [group.create_task(self._report(cluster, registration)), group.create_task(self._serve(cluster))]
+            reporting = group.create_task(self._report(cluster, registration))
             try:
-                await self._follow(cluster, registration.record.generation, running, watches, stop)
+                while plan is not None:
+                    plan = await self._run_plan(cluster, plan, watches, stop)
+                    if plan is not None:
+                        await self._begin_again(cluster, registration, plan, watches)
             finally:
-                for task in (running, *others):
-                    task.cancel()
+                reporting.cancel()
+
+    async def _run_plan(
+        self, cluster: LocalCluster, plan: _Plan, watches: list[Watch], stop: asyncio.Event
+    ) -> _Plan | None:
+        """Run the topology, and end it; returns what it is to run next in the same processes."""
+        async with asyncio.TaskGroup() as group:
+            self._trial.begin(plan.topology, plan.assignment.generation)
+            running = group.create_task(self._run(cluster, plan.topology))
+            serving = group.create_task(self._serve(cluster))
+            try:
+                return await self._follow(cluster, plan.assignment, running, watches, stop)
+            finally:
+                running.cancel()
+                serving.cancel()
+
+    async def _begin_again(
+        self, cluster: LocalCluster, registration: Registration, plan: _Plan, watches: list[Watch]
+    ) -> None:
+        """The topology has ended, for another generation: say so, since supervisors wait for it."""
+        assignment = plan.assignment
+        names = worker_names(len(assignment.workers))
+        # They stay also if it does not start: the plan before goes on in them.
+        cluster.expect_remote(names, names, since=assignment.since)
+        self._running, self._failure, self._rebalances = None, "", False
+        log.info("%s: runs generation %d, with %d workers", self._name, assignment.generation, len(names))
+        record = replace(
+            registration.record,
+            generation=assignment.generation,
+            renewed=assignment.renewed,
+            state="STARTING",
+            degraded="",
+        )
+        while True:
+            try:
+                await self._kept(registration.update(record))
+            except UnavailableError:
+                await any_changed(watches, RETRY_S)
+            else:
+                return
 
     async def _run(self, cluster: LocalCluster, topology: TopologyRecord) -> bool:
         """Submit it, and wait until it has finished. False: it has failed, or was killed."""
@@ -217,6 +246,7 @@ class SubmittedTopology:
                 topology.config,
                 arguments=topology.arguments,
                 active=topology.wanted == "ACTIVE",
+                parallelism=topology.parallelism,
             )
             await running.wait_finished()
         except TopologyKilledError:  # from here
@@ -230,26 +260,29 @@ class SubmittedTopology:
     async def _follow(
         self,
         cluster: LocalCluster,
-        generation: int,
+        assignment: AssignmentRecord,
         running: asyncio.Task[bool],
         watches: list[Watch],
         stop: asyncio.Event,
-    ) -> None:
-        """Do what the store wants, until the topology is to end; then end it."""
+    ) -> _Plan | None:
+        """Do what the store wants, until the topology is to end; then end it. What is to be run after that."""
         while True:
             self._find(cluster)
             found = await self._read()
             if found is not None:
-                order = order_for(*found, self._place.supervisor, generation)
-                if order is Order.KILL:
-                    wait_s = None if found.topology is None else found.topology.wait_s
-                    return await self._end(running, wait_s)
-                if order is Order.MOVE:
-                    return await self._end(running, None)
+                order = order_for(*found, self._place.supervisor, assignment.generation)
+                if order in (Order.KILL, Order.MOVE, Order.REBUILD):
+                    stay = _staying(assignment, found.assignment) if order is Order.REBUILD else ()
+                    cluster.expect_remote(cluster.remote_names, stay, since=assignment.since)
+                    self._rebalances = order is not Order.KILL
+                    await self._end(cluster, None if found.topology is None else found.topology.wait_s, watches)
+                    return await self._next_plan(assignment.generation, watches) if self._rebalances else None
                 with contextlib.suppress(AiostormError):  # it fails, or ends: the task says so
                     await self._apply(order)
                 if running.done() and running.result() and await self._finished():
-                    return await self._end(running, None)
+                    self._let_go(cluster)
+                    await self._end(cluster, None, watches)
+                    return None
             if stop.is_set():
                 self._process.leave(LEFT)
             due_s = RETRY_S if found is None or (running.done() and running.result()) else None
@@ -274,13 +307,46 @@ class SubmittedTopology:
             return True
         return True
 
-    async def _end(self, running: asyncio.Task[bool], wait_s: float | None) -> None:
-        """Drain it, and end its workers."""
+    async def _end(self, cluster: LocalCluster, wait_s: float | None, watches: list[Watch]) -> None:
+        """Drain it, and end its tasks, and its workers unless they stay.
+
+        Meanwhile an order to kill it holds, and may give it less time.
+        """
         log.info("%s is ended", self._name)
+        until_s: float | None = None
+        async with asyncio.TaskGroup() as group:
+            ending = group.create_task(self._kill(wait_s))
+            while not ending.done():
+                left_s = None if until_s is None else max(0.0, until_s - self._clock.monotonic())
+                await _any_of(watches, None, left_s, ending)
+                found = await self._read() if self._rebalances else None
+                if found is not None and (found.topology is None or found.topology.wanted == "KILLED"):
+                    self._rebalances = False
+                    self._let_go(cluster)
+                    limit_s = None if found.topology is None else found.topology.wait_s
+                    until_s = None if limit_s is None else self._clock.monotonic() + limit_s
+                if until_s is not None and self._clock.monotonic() >= until_s:
+                    await self._kill(0)
+
+    def _let_go(self, cluster: LocalCluster) -> None:
+        """No worker stays when the topology ends."""
+        cluster.expect_remote(cluster.remote_names)
+
+    async def _kill(self, wait_s: float | None) -> bool:
         if self._running is not None:
             with contextlib.suppress(AiostormError):  # it had failed: that is known
                 await self._running.kill(wait_s)
-        running.cancel()
+        return True
+
+    async def _next_plan(self, generation: int, watches: list[Watch]) -> _Plan | None:
+        """What is to be run in the same processes, after this generation; None: nothing."""
+        while (found := await self._read()) is None:
+            await any_changed(watches, RETRY_S)
+        topology, assignment = found
+        order = order_for(topology, assignment, self._place.supervisor, generation)
+        if order in (Order.KILL, Order.MOVE) or topology is None or assignment is None:
+            return None
+        return _Plan(topology.as_of(assignment.generation), assignment)
 
     # -- what others see -----------------------------------------------------------------------------------------------
 
@@ -313,9 +379,12 @@ class SubmittedTopology:
     async def _update(self, cluster: LocalCluster, registration: Registration) -> None:
         running = self._running
         state = "STARTING" if running is None else running.state.value
+        await self._trial.look(state, self._failure)
+        if self._rebalances:
+            state = "REBALANCING"
         record = replace(
             registration.record,
-            state="FAILED" if self._failure else state,
+            state="FAILED" if self._failure and not self._rebalances else state,
             degraded=self._failure or ("" if running is None else running.degraded),
             address=cluster.address,
             abandoned=self._abandoned,
@@ -357,16 +426,24 @@ class SubmittedTopology:
             self._process.leave(NO_STORE)
 
 
+def _staying(before: AssignmentRecord, after: AssignmentRecord | None) -> list[str]:
+    """The workers that are where they were."""
+    places = () if after is None else after.workers
+    pairs = zip(worker_names(len(places)), before.workers, places, strict=False)
+    return [name for name, old, new in pairs if old == new]
+
+
 _WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)
 
 
 async def _any_of(
-    watches: list[Watch], stop: asyncio.Event, within_s: float | None, task: asyncio.Task[bool] | None = None
+    watches: list[Watch], stop: asyncio.Event | None, within_s: float | None, task: asyncio.Task[bool] | None = None
 ) -> None:
     """Wait until one of them has changed, or the task is done, or the time is over."""
     async with asyncio.TaskGroup() as group:
         own: list[asyncio.Task[Any]] = [group.create_task(watch.changed()) for watch in watches]
-        own.append(group.create_task(stop.wait()))
+        if stop is not None:
+            own.append(group.create_task(stop.wait()))
         others = [] if task is None else [task]
         await asyncio.wait([*own, *others], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         for one in own:

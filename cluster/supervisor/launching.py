@@ -164,7 +164,7 @@ class Launcher:
         if listening.host:
             addresses = (f"--parent-file={home.parent_address(key.topology)}", f"--listen={listening.listen}")
         paths = (f"--path={code}",) if code else ()
-        lease = ("--outlive-parent", str(PARENT_LEASE_S))
+        lease = ("--outlive-parent", str(PARENT_LEASE_S), "--generation", str(record.generation))
         security = listening.security or ("--token-file", str(home.credentials))
         # A target and a name may begin with anything.
         which = ("--name", key.process, f"--topology={key.topology}", f"--target={record.target}")

@@ -74,7 +74,7 @@ class Reader:
                 assignment = await _record(coordination, AssignmentRecord, ASSIGNMENTS, name)
                 if assignment is None:  # it has just been deleted
                     continue
-                found = Assigned(assignment.generation, self._here(assignment))
+                found = Assigned(assignment.generation, self._here(assignment), renewed=assignment.since)
                 if not found.here and name not in running:
                     continue
                 concerned.add(name)
@@ -89,12 +89,14 @@ class Reader:
             addresses[name] = "" if parent is None else parent.address
             if topology is not None:
                 assigned[name] = replace(found, submitted_s=topology.submitted_s)
-                topologies[name] = topology
+                topologies[name] = topology.as_of(assignment.generation)
             if topology is None or topology.wanted == "KILLED":
                 killed.add(name)
             if parent is not None:
                 own = parent.supervisor == self._name
-                parents[name] = Parent(parent.generation, frozenset(parent.abandoned), parent.pid if own else 0)
+                parents[name] = Parent(
+                    parent.generation, frozenset(parent.abandoned), parent.pid if own else 0, parent.renewed
+                )
         self._report(bad)
         wanted = Wanted(assigned, frozenset(killed), parents, frozenset(unread))
         return Reading(wanted, topologies, addresses, frozenset(concerned))
@@ -122,8 +124,9 @@ async def used_code(coordination: Coordination) -> set[str]:
     used = set()
     for child in await coordination.children(TOPOLOGIES):
         topology = await _record(coordination, TopologyRecord, TOPOLOGIES, name_in(child))
-        if topology is not None and topology.blob:
-            used.add(topology.blob)
+        for plan in (topology, None if topology is None else topology.former):
+            if plan is not None and plan.blob:
+                used.add(plan.blob)
     return used
 
 

@@ -11,9 +11,10 @@
 2. A process that ends is started again: at once, then after 0.2, 1 and 5 s, then always after 5 s. Not if its topology
    is to be killed; and a parent that ended with 0 has ended in order, and rests until there is another generation.
    What ends too often is said not to stay alive here; a parent's ends for lack of a store do not count.
-3. A rebalance is another generation. The old parent is asked to end, and may drain as long as its record is there.
-   The old workers serve it until the record was deleted, or is that of another generation; then they are ended. Workers
-   of the new generation are not started while there is a parent of another one.
+3. A rebalance is another generation. Processes that were started since the generation `renewed` go on where they are
+   still assigned. Of others, the parent is asked to end, and may drain as long as its record is there. The workers that
+   go serve it until the record was deleted, or is that of the new generation; then they are ended. Workers are not
+   started while there is a parent of another generation.
 4. What is not assigned here any more is asked to end (SIGTERM), and killed after END_S.
 5. A worker that its parent has abandoned is killed, if it still is that process.
 6. Of a topology whose records cannot be read, all stays as it is.
@@ -282,6 +283,7 @@ class Slots:
         if parent is not None and f"{key.process}@{slot.pid}" in parent.abandoned:
             slot.phase = Phase.KILLED
             return [Kill(key, "its parent has given it up")]
+        self._keep(key, slot)
         if why := self._must_end(key, slot):
             slot.phase, slot.due_s = Phase.ENDING, None if self._drains(key, slot) else now_s + END_S
             return [Terminate(key, why)]
@@ -349,14 +351,26 @@ class Slots:
         assigned = self._wanted.assigned.get(key.topology)
         if assigned is None:
             return "the topology has no assignment any more"
+        if key.process in assigned.here and assigned.has(slot.generation):
+            return ""
         if assigned.generation == slot.generation:
-            return "" if key.process in assigned.here else "it is assigned to another supervisor"
+            return "it is assigned to another supervisor"
         if key.process == PARENT_PROCESS:
             return f"generation {assigned.generation} follows"
         parent = self._parents.get(key.topology)
-        if parent is not None and parent.generation == slot.generation:
+        if parent is not None and parent.generation != assigned.generation and parent.has(slot.generation):
             return ""
         return f"generation {assigned.generation} follows, and its parent has ended"
+
+    def _keep(self, key: Key, slot: _Slot) -> None:
+        """A process that goes on in the generation that its parent runs now is one of that."""
+        assigned = self._wanted.assigned.get(key.topology) if self._wanted is not None else None
+        parent = self._parents.get(key.topology)
+        if assigned is None or parent is None or key.process not in assigned.here:
+            return
+        of_it = key.process != PARENT_PROCESS or parent.pid == slot.pid
+        if of_it and parent.generation == assigned.generation and assigned.has(slot.generation):
+            slot.generation = assigned.generation
 
     def _drains(self, key: Key, slot: _Slot) -> bool:
         """Is it a parent that is to end for the next one, and still shows that it works?"""
@@ -374,8 +388,11 @@ class Slots:
         parent = self._parents.get(key.topology)
         if parent is not None and parent.generation != generation:
             return False
+        assigned = self._wanted.assigned.get(key.topology) if self._wanted is not None else None
         here = self._slots.get(Key(key.topology, PARENT_PROCESS))
-        return here is None or here.phase in (Phase.IDLE, Phase.STARTING) or here.generation == generation
+        if here is None or here.phase in (Phase.IDLE, Phase.STARTING):
+            return True
+        return here.generation == generation or (assigned is not None and assigned.has(here.generation))
 
     def _rests(self, key: Key, slot: _Slot) -> bool:
         """Has the parent ended in order of what is assigned now?"""
@@ -404,7 +421,7 @@ class Slots:
         for key, slot in self._slots.items():
             before = assigned.get(key.topology, Assigned(slot.generation))
             generation = max(before.generation, slot.generation)
-            assigned[key.topology] = Assigned(generation, before.here | {key.process})
+            assigned[key.topology] = Assigned(generation, before.here | {key.process}, renewed=1)
         return assigned
 
 

@@ -11,12 +11,18 @@ from typing import NamedTuple
 class Assigned:
     """Of one topology: the generation of its assignment, and which of its processes this supervisor runs.
 
-    `submitted_s`: when it was submitted: one that was killed may have had the same name and generation.
+    `submitted_s`: when it was submitted: one that was killed may have had the same name and generation. `renewed`: the
+    first generation whose processes are kept; 0: this one.
     """
 
     generation: int
     here: frozenset[str] = frozenset()
     submitted_s: float = 0.0
+    renewed: int = 0
+
+    def has(self, generation: int) -> bool:
+        """Are processes of this generation kept?"""
+        return (self.renewed or self.generation) <= generation <= self.generation
 
 
 class Rest(NamedTuple):
@@ -30,12 +36,17 @@ class Rest(NamedTuple):
 class Parent:
     """The parent of a topology that is there. `abandoned`: processes that it has given up, as `worker-1@4711`.
 
-    `pid`: its process, if this supervisor has started it; else 0.
+    `pid`: its process, if this supervisor has started it; else 0. `renewed`: as that of Assigned.
     """
 
     generation: int
     abandoned: frozenset[str] = frozenset()
     pid: int = 0
+    renewed: int = 0
+
+    def has(self, generation: int) -> bool:
+        """Does it go on with processes of this generation?"""
+        return (self.renewed or self.generation) <= generation <= self.generation
 
 
 @dataclass(frozen=True, slots=True)

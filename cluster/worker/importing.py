@@ -1,7 +1,8 @@
 """TopologyImporter: imports the one topology that a worker process runs, and checks that it is the parent's.
 
 1. A topology is imported by its import string, once, and only one that the worker was started for: its command line
-   says what it may import and where it looks for modules. A message contains data, never code.
+   says what it may import and where it looks for modules. A message contains data, never code. Later orders may change
+   the parallelism of its components, nothing else.
 2. Code that differs from the parent's (see fingerprint) is refused, unless the worker was started with permission for
    it. A topology with another shape is always refused: task ids would mean different things.
 """
@@ -12,7 +13,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ...topology import Topology
+from ...topology import Topology, TopologyError
 from ..fingerprint import code_of, fingerprint
 from ..messages import CODE_DIFFERS, CommandFailed, ImportTopology
 from ..targets import TargetError, import_topology, is_named
@@ -42,11 +43,15 @@ class TopologyImporter:
         self._targets = targets
         self._import = importer
         self._any_code = any_code
+        self._imported: tuple[tuple[str, tuple[str, ...], str], Topology] | None = None
         self.was_called = False
         """Was an import tried? There is no other one."""
 
     def import_topology(self, order: ImportTopology) -> Topology | CommandFailed:
         """Import the topology. This may take long and blocks the event loop."""
+        origin = order.target, order.arguments, order.code
+        if self._imported is not None and self._imported[0] == origin:
+            return self._sized(order, self._imported[1])
         if self.was_called:
             text = f"worker {self._worker} has already imported a topology: a process imports one only"
             return CommandFailed("WorkerError", (text,))
@@ -62,6 +67,17 @@ class TopologyImporter:
             if fingerprint(code) != order.code:
                 shown = [text[:MAX_NAME_CHARS] for pair in sorted(code.items()) for text in pair]
                 return CommandFailed(CODE_DIFFERS, tuple(shown[: 2 * MAX_MODULES]))
+        sized = self._sized(order, topology)
+        if not isinstance(sized, CommandFailed):
+            self._imported = origin, topology
+        return sized
+
+    def _sized(self, order: ImportTopology, topology: Topology) -> Topology | CommandFailed:
+        """The topology with the parallelism of the order, if it is the parent's."""
+        try:
+            topology = topology.with_parallelism(order.parallelism)
+        except TopologyError as error:
+            return CommandFailed("TopologyError", tuple(error.problems))
         if (shape := shape_of(topology)) != order.shape:
             return CommandFailed("TopologyError", (_other_version(order.target, self._worker, shape, order.shape),))
         return topology

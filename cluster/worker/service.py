@@ -50,6 +50,7 @@ from ..messages import (
     TaskGaveUp,
     UpdateConfig,
     WantTraces,
+    without_plan,
 )
 from ..snapshots.messages import EndTasks, Rebuild
 from .importing import MAX_TEXT_CHARS, TopologyImporter
@@ -120,7 +121,7 @@ class WorkerService:
             parent,
             self._imported[0].digest,
             has_tasks=self.part is not None,
-            works=self._parent.works,
+            works=self._parent.works and self.part is not None and self.part.mode != "ended",
             address=self.links.address,
             incarnations={} if exchange is None else exchange.incarnations,
             ended=() if exchange is None else exchange.ended,
@@ -131,6 +132,8 @@ class WorkerService:
 
     def import_topology(self, order: ImportTopology) -> CommandFailed | None:
         """Import the topology. This may take long and blocks the event loop."""
+        if self.part is not None:
+            raise RuntimeError("a worker whose tasks run imports nothing: Rebuild comes first")
         topology = self._importer.import_topology(order)
         if isinstance(topology, CommandFailed):
             return topology
@@ -207,7 +210,11 @@ class WorkerService:
         self._parent.works = False
         if self.part is not None:
             await (self.part.kill() if order.at_once else self.part.stop())
-        asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
+        if order.stay and self._imported is not None:
+            ordered, topology = self._imported
+            self._imported = replace(ordered, digest=without_plan(ordered.digest)), topology
+        else:
+            asyncio.get_running_loop().call_later(ANSWERED_S, self.end)
         return self.status(GetStatus(order.errors, order.stalls, order.events, pending=True, spans=order.spans))
 
     def end(self) -> None:

@@ -70,7 +70,7 @@ class WorkerOptions:
     `is_child`: the system ends it with its parent. `targets`: what it may import.
     `any_code`: may its code differ from the parent's? `outlive_s`: how many seconds it goes on without a parent, and
     joins the next one; None: it ends with its parent. `find_parent`: returns the address at which the parent listens
-    now, if that may change; empty: it is not known.
+    now, if that may change; empty: it is not known. `generation`: see WorkerJoined.
     """
 
     name: str
@@ -83,6 +83,7 @@ class WorkerOptions:
     any_code: bool = False
     outlive_s: float | None = None
     find_parent: Callable[[], str] | None = None
+    generation: int = 0
 
     @property
     def parent_address(self) -> str:
@@ -163,7 +164,8 @@ class _Worker:
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
 
         def joined(before: int) -> WorkerJoined:
-            return WorkerJoined(options.pid, options.node, service.standing(before) if before else None)
+            standing = service.standing(before) if before else None
+            return WorkerJoined(options.pid, options.node, standing, options.generation)
 
         def on_served() -> None:
             service.commands_received += 1  # a sign of life

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiostorm.cli.cluster_view import nodes_document, nodes_text, show_text
-from aiostorm.cluster import Home, NodeInfo, TopologyInfo
+from aiostorm.cluster import Home
 from aiostorm.cluster.coordination import Coordination, Create, Delete, NoNodeError, Put, open_coordination
 from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
 from aiostorm.cluster.nimbus import (
@@ -205,20 +202,6 @@ def test_an_unknown_name(aiostorm: Command, store: Store, command: str) -> None:
     assert "a topology's name is" in aiostorm(command, "../x").err
 
 
-def test_what_workers_may_have_is_shown() -> None:
-    node = NodeInfo("a", "host-a", "", 4, 0, (), (), "0.1.0", 8 << 30, 2.5)
-    assert "8,192 MiB and 2.5 cores" in nodes_text(None, [node])
-    assert "did not stay alive" not in nodes_text(None, [node])
-    (row,) = nodes_text(None, [replace(node, failed=1)]).splitlines()[-1:]
-    assert row.endswith("1 process did not stay alive")
-    assert nodes_text(None, [replace(node, failed=3, left_out=True)]).endswith(
-        "3 processes did not stay alive: it gets work last"
-    )
-    record = TopologyRecord("m:t", worker_memory_bytes=512 << 20)
-    shown = show_text(TopologyInfo("words", record, "ACTIVE", {}), ())
-    assert "each worker  512 MiB" in shown
-
-
 def test_nodes_are_listed(aiostorm: Command, store: Store) -> None:
     assert aiostorm("nodes").out == ("nimbus: none leads (aiostorm nimbus)\nno supervisors (aiostorm supervisor)\n")
     filled(store)
@@ -238,22 +221,6 @@ def test_nodes_are_listed(aiostorm: Command, store: Store) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ('{"host": "one", "pid": 7, "started": 1.5}', "one (pid 7)"),
-        ('{"id": "n1", "host": "one", "pid": 7, "address": "one:6627"}', "n1 (pid 7) at one:6627"),
-        ('{"id": "n\\u001b[1m"}', "n\\x1b[1m (pid ?)"),
-        ("[3]", "[3]"),
-        ("{", "{"),
-    ],
-)
-def test_the_leader_is_named(written: str, said: str) -> None:
-    assert nodes_text(written, []).splitlines()[0] == f"nimbus: {said} leads"
-    document = nodes_document(written, [])
-    assert document["leader"] == (json.loads(written) if written.endswith("}") else written)
-
-
 # -- orders ------------------------------------------------------------------------------------------------------------
 
 
@@ -271,9 +238,29 @@ def test_orders_are_written(aiostorm: Command, store: Store) -> None:
     found = store.topology("words")
     assert found is not None
     assert (found.workers, found.generation) == (5, 2)
+    tasks = ("-e", "split=4", "--parallelism", "count=2", "-w", "3", "--no-check")
+    assert aiostorm("rebalance", "words", *tasks, "--wait", "0").code == 0
+    found = store.topology("words")
+    assert found is not None
+    assert (found.parallelism, found.wait_s, found.workers) == ({"split": 4, "count": 2}, 3.0, 5)
+    shown = aiostorm("show", "words").out
+    assert "tasks       count=2, split=4" in shown and "kept        generation 1, until" in shown  # noqa: PT018
+    assert aiostorm("show", "words", "--json").json["former"]["generation"] == 1
     outcome = aiostorm("rebalance", "words", "--wait", "0.3")
     assert outcome.code == 1
     assert "does not run after 0.3 s" in outcome.err
+
+
+@pytest.mark.parametrize("given", ["split", "split=", "=3", "split=0", "split=-1", "split=x"])
+def test_tasks_that_there_cannot_be(aiostorm: Command, store: Store, given: str) -> None:
+    outcome = aiostorm("rebalance", "words", "-e", given)
+    assert outcome.code == 2
+    assert f"{given!r} is not COMPONENT=TASKS, as in split=4" in outcome.err
+    outcome = aiostorm("submit", "a:b", "--replace", "words", "--name", "x", "--no-check")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--replace NAME names the topology" in outcome.err
+    filled(store)
+    assert aiostorm("submit", "a:b", "--replace", "words", "--no-check", "--wait", "0").out == "words is submitted\n"
 
 
 def test_orders_are_kept_while_no_nimbus_leads(aiostorm: Command, store: Store) -> None:

@@ -16,7 +16,7 @@ from aiostorm.transport import Exchange, SendQueue
 from aiostorm.transport.exchange.peer_channel import PeerChannel
 
 from ..simulation.planted.planting import replaced
-from .parents import EVERY_S, Parents, Seen, Ticks, gap_s, parents
+from .parents import EVERY_S, HERE, Parents, Seen, Ticks, gap_s, parents
 
 NO_GAP_S = 3 * EVERY_S
 
@@ -256,9 +256,19 @@ def test_a_worker_that_the_last_parent_had_given_up_is_not_adopted(
 # -- what has changed between two parents ------------------------------------------------------------------------------
 
 
-def test_workers_that_run_something_else_are_ended_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+def test_workers_with_the_same_code_are_set_up_again() -> None:
     async def second(backend: Parents, cluster: LocalCluster) -> None:
         running = await backend.submit(cluster, mailbox_capacity_tuples=64)
+        assert backend.pids() == [1, 1]
+        await backend.finish(running)
+
+    backend = parents(works, second)
+    assert sorted(backend.codes) == [("worker-1", 0), ("worker-2", 0)]
+
+
+def test_workers_that_run_something_else_are_ended_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    async def second(backend: Parents, cluster: LocalCluster) -> None:
+        running = await cluster.submit("other", f"{HERE}:ticks")
         assert backend.pids() == [2, 2]
         await backend.finish(running)
 
@@ -309,6 +319,26 @@ def test_a_topology_that_rests_rests_until_the_next_parent_decides() -> None:
         assert Ticks.offered == rested
         assert backend.pids() == [1, 1]
         await running.activate()
+        await some_rows(backend)
+        await backend.finish(running)
+
+    parents(first, second)
+
+
+@pytest.mark.parametrize("after_s", [0.002, 0.005, 0.01])
+def test_workers_whose_spouts_were_ended_are_replaced_if_the_next_parent_runs_the_topology(after_s: float) -> None:
+    """It was drained for another plan, which was taken back."""
+
+    async def first(backend: Parents, cluster: LocalCluster) -> None:
+        running = await backend.submit(cluster)
+        await asyncio.sleep(2)
+        ending = asyncio.ensure_future(running.kill(30))
+        await asyncio.sleep(after_s)
+        assert not ending.done()
+        await backend.replace_parent()
+
+    async def second(backend: Parents, cluster: LocalCluster) -> None:
+        running = await backend.submit(cluster)
         await some_rows(backend)
         await backend.finish(running)
 

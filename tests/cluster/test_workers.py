@@ -69,12 +69,13 @@ class Numbers(Spout):
 class Twice(BasicBolt):
     outputs = "n"
     prepared: ClassVar[list[str]] = []
+    takes_s = 0.01
 
     def prepare(self, context: Any) -> None:
         self.prepared.append(context.component)
 
     async def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.takes_s)
         collector.emit((tup["n"],))
 
 

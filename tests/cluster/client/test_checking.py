@@ -51,6 +51,18 @@ def code(folder: Path, **modules: str) -> bytes:
     return pack(folder)
 
 
+async def test_other_numbers_of_tasks(tmp_path: Path) -> None:
+    archive = code(tmp_path / "in", words=WORDS)
+    checked = await check_target("words:topology", (), {}, archive, parallelism={"double": 7}, kept={"removed": 2})
+    assert checked.tasks == 1 + 7 + 3
+    assert checked.parallelism == {"double": 7}, "what is kept may be missing now"
+    with pytest.raises(CheckError, match="there is no component 'dubble': there are numbers, double"):
+        await check_target("words:topology", (), {}, archive, parallelism={"dubble": 7})
+    settings = {"topology.max.task.parallelism": 4}
+    with pytest.raises(CheckError, match=r"'double' cannot have 7 tasks: topology\.max\.task\.parallelism is 4"):
+        await check_target("words:topology", (), settings, archive, parallelism={"double": 7})
+
+
 async def test_a_topology_that_can_be_submitted(tmp_path: Path) -> None:
     archive = code(tmp_path / "in", words=WORDS)
     checked = await check_target("words:topology", (), {}, archive)

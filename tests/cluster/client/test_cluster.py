@@ -104,9 +104,9 @@ async def world(tmp_path: Path, *, nimbus: bool = True) -> AsyncIterator[World]:
     await asyncio.sleep(0)  # cancelled tasks end
 
 
-def code(folder: Path) -> Path:
+def code(folder: Path, text: str = "topology = 1\n") -> Path:
     folder.mkdir()
-    (folder / "words.py").write_text("topology = 1\n")
+    (folder / "words.py").write_text(text)
     return folder
 
 

@@ -66,10 +66,11 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
         await cluster.deactivate("words")
         assert (await cluster.topology("words")).wanted == "INACTIVE"
         await cluster.activate("words")
-        await cluster.rebalance("words", 3)
+        assert await cluster.rebalance("words", 3, parallelism={"split": 4}, drain_s=1.5) == 2
         found = await cluster.find("words")
         assert found is not None
         assert (found.wanted, found.workers, found.generation) == ("ACTIVE", 3, 2)
+        assert (found.record.parallelism, found.record.wait_s) == ({"split": 4}, 1.5)
         assert [node.name for node in await cluster.nodes()] == ["a"]
         assert await cluster.leader() == "nimbus-1"
         assert await cluster.errors("words") == ()
@@ -80,6 +81,21 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
         assert [(line["who"], line["what"], line["result"]) for line in made.audit()] == [
             ("submitter", what, "done") for what in ("upload", "submit", "deactivate", "activate", "rebalance", "kill")
         ]
+
+
+async def test_code_is_replaced_and_what_is_not_given_stays(short_path: Path) -> None:
+    async with place(short_path) as made, made.cluster(Role.SUBMITTER) as cluster:
+        with pytest.raises(OrderError, match="no topology 'words'"):
+            await cluster.submit("words", "words:topology", replace=True, check=False)
+        first = await cluster.submit("words", "words:topology", {"my.key": "x"}, workers=3, check=False)
+        archive = code(short_path / "src")
+        after = await cluster.submit(
+            "words", "words:other", code=archive, parallelism={"split": 2}, replace=True, check=False
+        )
+        assert (after.record.target, after.workers, after.generation) == ("words:other", 3, 2)
+        assert (after.record.config, after.record.parallelism) == ({"my.key": "x"}, {"split": 2})
+        assert after.record.blob
+        assert after.record.former == first.record.plan()
 
 
 async def test_errors_are_those_of_the_store(short_path: Path) -> None:

@@ -5,6 +5,7 @@ Numbers of two spouts are counted by their last digit; each count goes to a sink
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import Counter
@@ -91,9 +92,21 @@ class Committed(Sink):
         pass
 
 
-def counted(folder: str = "", count: str = "400") -> Topology:
+class Paced(Numbers):
+    """A number each 5 ms."""
+
+    async def next_tuple(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(0.005)
+        super().next_tuple()
+
+
+def paced(folder: str = "", count: str = "400") -> Topology:
+    return counted(folder, count, Paced)
+
+
+def counted(folder: str = "", count: str = "400", spout: type[Numbers] = Numbers) -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("numbers", Numbers(int(count)), 2)
+    builder.set_spout("numbers", spout(int(count)), 2)
     builder.set_bolt("count", Count, 3).fields_grouping("numbers", "key")
     builder.set_bolt("committed", Committed(folder), 2).shuffle_grouping("count")
     return builder.create_topology(config=Config(guarantee="exactly-once", snapshot_interval_ms=100))

@@ -119,7 +119,7 @@ class Stage:
         """A worker, which is not started."""
 
         async def program(process: Process) -> None:
-            self.codes.append((name, await run_worker(process, name, "parent:1", self.target, process.incarnation)))
+            self.codes.append((name, await run_worker(process, name, "parent:1", self.target, 0, process.incarnation)))
 
         return self._process(name, program)
 

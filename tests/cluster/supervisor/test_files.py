@@ -304,6 +304,8 @@ async def test_the_arguments_of_a_worker_and_a_parent(tmp_path: Path) -> None:
         str(home.credentials),
         "--outlive-parent",
         "60",
+        "--generation",
+        "1",
         "--log-level",
         "info",
     )

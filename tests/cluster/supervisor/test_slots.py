@@ -176,48 +176,6 @@ def test_one_that_was_moved_away_ends() -> None:
     assert decision == Terminate(WORKER, "it is assigned to another supervisor")
 
 
-def test_a_rebalance_in_order() -> None:
-    slots = running()
-    parents = {"words": Parent(1, pid=1)}
-    assert slots.see(wanted(parents=parents), 1.0) == []
-    three = BOTH | {"worker-2"}
-    assert kinds(slots.see(wanted(2, three, parents=parents), 2.0)) == [(Terminate, PARENT)]
-    assert slots.tick(500.0) == [], "it drains as long as it likes"
-    assert slots.see(wanted(2, three), 500.0) == [
-        Terminate(WORKER, "generation 2 follows, and its parent has ended"),
-    ], "the record was deleted; the process still runs: no new worker"
-    assert slots.due_s == 500.0 + END_S
-    assert set(slots.ended(PARENT, 0, 501.0)) == {Start(PARENT, 2), Start(OTHER, 2)}
-    assert slots.ended(WORKER, 0, 502.0) == [Start(WORKER, 2)]
-
-
-def test_a_parent_that_was_moved_drains_too() -> None:
-    slots = running()
-    here = frozenset({"worker-1"})
-    assert kinds(slots.see(wanted(here=here, parents={"words": Parent(1, pid=1)}), 1.0)) == [(Terminate, PARENT)]
-    assert slots.tick(100.0) == []
-    slots.see(wanted(here=here, parents={"words": Parent(1)}), 100.0)  # the record is that of the next one
-    assert slots.due_s == 100.0 + END_S
-
-
-def test_an_old_parent_without_a_record_has_a_limit() -> None:
-    slots = running()
-    parents = {"words": Parent(1, pid=1)}
-    slots.see(wanted(2, parents=parents), 1.0)
-    slots.see(wanted(2), 100.0)  # its session was lost: it is frozen
-    assert set(kinds(slots.tick(100.0 + END_S))) == {(Kill, PARENT), (Kill, WORKER)}
-    assert slots.ended(PARENT, -9, 111.0)[0] == Start(PARENT, 2)
-
-
-def test_workers_wait_for_a_parent_of_another_generation_elsewhere() -> None:
-    slots = Slots()
-    here = frozenset({"worker-1"})
-    assert slots.see(wanted(2, here, parents={"words": Parent(1)}), 0.0) == []
-    assert slots.see(wanted(2, here), 1.0) == [Start(WORKER, 2)]
-    slots.started(WORKER, 1, 1.0)
-    assert slots.see(wanted(2, here, parents={"words": Parent(2)}), 2.0) == []
-
-
 def test_an_abandoned_worker_is_killed_if_it_is_that_process() -> None:
     slots = running()
     assert slots.see(wanted(parents={"words": Parent(1, frozenset({"worker-1@3", "worker-2@2"}))}), 1.0) == []
@@ -271,7 +229,7 @@ KEYS = [Key(topology, process) for topology in TOPOLOGIES for process in PROCESS
 
 assignments = st.dictionaries(
     st.sampled_from(TOPOLOGIES),
-    st.builds(Assigned, st.integers(1, 3), st.frozensets(st.sampled_from(PROCESSES))),
+    st.builds(Assigned, st.integers(1, 3), st.frozensets(st.sampled_from(PROCESSES)), st.integers(0, 3)),
 )
 parent_records = st.dictionaries(
     st.sampled_from(TOPOLOGIES),
@@ -280,6 +238,7 @@ parent_records = st.dictionaries(
         st.integers(1, 3),
         st.frozensets(st.builds("{}@{}".format, st.sampled_from(PROCESSES), st.integers(1, 30)), max_size=2),
         st.integers(0, 10),
+        st.integers(0, 3),
     ),
 )
 names = st.frozensets(st.sampled_from(TOPOLOGIES), max_size=1)
@@ -392,10 +351,12 @@ class AnyOrder(RuleBasedStateMachine):
         assigned = self.wanted.assigned.get(key.topology)
         if assigned is None:
             return True
-        if assigned.generation == process.generation:
-            return key.process not in assigned.here
+        if key.process in assigned.here and assigned.has(process.generation):
+            return False
+        if assigned.generation == process.generation or key.process == "parent":
+            return True
         parent = self.wanted.parents.get(key.topology)
-        return key.process == "parent" or parent is None or parent.generation != process.generation
+        return parent is None or parent.generation == assigned.generation or not parent.has(process.generation)
 
     def drains(self, key: Key, process: Process) -> bool:
         parent = self.wanted.parents.get(key.topology)
@@ -404,6 +365,11 @@ class AnyOrder(RuleBasedStateMachine):
 
     def note_unwanted(self) -> None:
         for key, process in self.world.running.items():
+            assigned, parent = self.wanted.assigned.get(key.topology), self.wanted.parents.get(key.topology)
+            if assigned is not None and parent is not None and assigned.generation == parent.generation:
+                own = key.process != "parent" or parent.pid == process.pid
+                if own and not process.asked and key.process in assigned.here and assigned.has(process.generation):
+                    process.generation = assigned.generation  # it goes on in that one
             if not self.must_end(key, process) or self.drains(key, process):
                 process.unwanted_s = None
             elif process.unwanted_s is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -121,13 +122,29 @@ async def test_a_worker_loads_only_the_topology_that_it_was_started_for() -> Non
 async def test_a_worker_loads_once() -> None:
     async with service(TARGET) as one, service(TARGET) as other:
         assert one.import_topology(order()) is None
-        again = one.import_topology(order())
+        again = one.import_topology(replace(order(), arguments=("1",)))
         assert again is not None
         assert again.problems == ("worker w has already imported a topology: a process imports one only",)
         assert isinstance(other.import_topology(PYTHON), CommandFailed)
         assert isinstance(other.import_topology(order()), CommandFailed), (
             "a worker does not try one topology after the other"
         )
+
+
+async def test_what_a_worker_has_loaded_may_get_other_numbers_of_tasks() -> None:
+    topology = import_topology(TARGET)[1].with_parallelism({"sum": 7})
+    other = replace(order(), shape=shape_of(topology), parallelism={"sum": 7})
+    async with service(TARGET) as one:
+        assert one.import_topology(order()) is None
+        assert one.import_topology(other) is None
+        wrong = one.import_topology(replace(other, parallelism={"summ": 7}))
+        assert wrong is not None
+        assert wrong.kind == "TopologyError"
+        assert wrong.problems[0].startswith("there is no component 'summ': there are ")
+        wrong = one.import_topology(replace(other, parallelism={"sum": 6}))
+        assert wrong is not None
+        assert "is not the same topology" in wrong.problems[0]
+        assert one.import_topology(order()) is None
 
 
 @pytest.mark.parametrize("target", ["builtins:exec", "os:system", "tests.cluster.sim_workers:asyncio.run"])

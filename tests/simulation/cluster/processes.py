@@ -30,6 +30,7 @@ class Machines:
     program: Program
     by_pid: dict[int, tuple[Process, int]] = field(default_factory=dict)
     codes: dict[int, int] = field(default_factory=dict)
+    targets: dict[int, tuple[str, int]] = field(default_factory=dict)
     notes: dict[str, dict[Key, SlotNote]] = field(default_factory=dict)
     addresses: dict[tuple[str, str], str] = field(default_factory=dict)
     several: bool = False
@@ -100,6 +101,7 @@ class SimWaiting:
         self._supervisor = supervisor
 
     async def assign(self, log_path: Path, arguments: Sequence[str]) -> SimRunning:
+        self._machines.targets[self.identity.pid] = arguments[2], int(arguments[3])
         self._machines.start(self.identity.pid, Key(arguments[0], arguments[1]), self._supervisor)
         return SimRunning(self._machines, self.identity.pid, own=True)
 
@@ -153,7 +155,7 @@ class SimLaunching:
                 self.addresses[self.supervisor, topology] = address
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
-        return Launch(Path("log"), (key.topology, key.process))
+        return Launch(Path("log"), (key.topology, key.process, record.target, str(record.generation)))
 
     async def limit_logs(self, running: Collection[Key]) -> None:
         return

@@ -86,12 +86,23 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
         return await SubmittedTopology(name, coordination, LoopClock(), place, around).run(stop)
 
 
-async def run_worker(process: Process, name: str, parent: str | Callable[[], str], target: str, pid: int) -> int:
+async def run_worker(
+    process: Process, name: str, parent: str | Callable[[], str], target: str, generation: int, pid: int
+) -> int:
     """The program of `aiostorm worker`, as supervisors start it. `parent`: its address, or what reads that."""
     leave = asyncio.Event()
     process.current.on_terminate = leave.set
     at, find = (parent, None) if isinstance(parent, str) else ("", parent)
-    options = WorkerOptions(name, at, f"{process.name}:1", pid, targets=(target,), outlive_s=LEASE_S, find_parent=find)
+    options = WorkerOptions(
+        name,
+        at,
+        f"{process.name}:1",
+        pid,
+        targets=(target,),
+        outlive_s=LEASE_S,
+        find_parent=find,
+        generation=generation,
+    )
     return await work(
         options,
         process.network,

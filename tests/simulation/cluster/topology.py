@@ -9,6 +9,10 @@ from typing import Any
 from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, TopologyBuilder, Tuple
 
 TARGET = f"{__name__}:numbers"
+OTHER_TARGET = f"{__name__}:numbers_again"
+BROKEN_TARGET = f"{__name__}:broken"
+CRASHING_TARGET = f"{__name__}:crashing"
+"""Code that ends the process which imports it: there is no such function."""
 
 
 class Done:
@@ -80,3 +84,24 @@ def numbers() -> Topology:
     builder.set_bolt("twice", Twice, 2).shuffle_grouping("numbers")
     builder.set_bolt("last", Last, 2).fields_grouping("twice", "n")
     return builder.create_topology(config=Config(max_spout_pending=20, message_timeout_s=30.0))
+
+
+def numbers_again() -> Topology:
+    """Other code that does the same."""
+    return numbers()
+
+
+class Broken(BasicBolt):
+    def prepare(self, context: Any) -> None:
+        raise ValueError("it cannot be prepared")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        raise NotImplementedError
+
+
+def broken() -> Topology:
+    """Code that does not run."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("twice", Broken, 2).shuffle_grouping("numbers")
+    return builder.create_topology(config=Config(message_timeout_s=30.0))

@@ -11,7 +11,8 @@ the store or without. At the end one of them is lost for good: all goes on witho
 2. Assignments are written by the leader of that moment only.
 3. A process moves only when its supervisor has been silent for REASSIGN_S, or is named as one that does not stay alive
    there. In some worlds there is a third node, on which no worker stays alive: none is there at the end.
-4. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
+4. A rebalance, and other code, run, or are taken back: what cannot run is never what is wanted at the end.
+5. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
 """
@@ -22,26 +23,21 @@ import asyncio
 import logging
 import random
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from aiostorm.cluster.coordination import (
-    HOLDER,
     CoordinationError,
     MemoryStore,
-    Operation,
 )
 from aiostorm.cluster.coordination.polled import SESSION_S
-from aiostorm.cluster.coordination.tree import Tree
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
     NO_STORE,
     PARENT_PROCESS,
     PARENTS,
-    REASSIGN_S,
-    SUPERVISORS,
     TOPOLOGIES,
     AssignmentRecord,
     Nimbus,
@@ -51,6 +47,7 @@ from aiostorm.cluster.nimbus import (
     make_folders,
     path_of,
     rebalance,
+    replace_code,
     submit,
     unpack,
     want,
@@ -64,19 +61,17 @@ from . import topology
 from .nodes import Nodes
 from .processes import Machines, SimLaunching, SimNotes, SimProcesses
 from .programs import Ways, run_parent, run_worker
+from .watched import LOOK_S, NAME, WatchedTree
 
-NAME = "numbers"
 FAULTS_S = 40.0
 SETTLED_S = 120.0
 ENDED_S = 60.0
-LOOK_S = 0.1
-"""So often the world looks which supervisors are there."""
-
 RATE = 10
 """Numbers a second."""
 
 OF_NODES = ("node", "node", "partition", "isolation")
-KINDS = ("nimbus", "supervisor", "parent", "worker", "worker", "pause", "away", "cut off", "deactivate", "rebalance")
+ORDERS = ("deactivate", "rebalance", "tasks", "bad tasks", "replace", "bad code")
+KINDS = ("nimbus", "supervisor", "parent", "worker", "worker", "pause", "away", "cut off", *ORDERS)
 
 
 @dataclass(slots=True)
@@ -90,56 +85,6 @@ class ClusterResult:
     acked: int = 0
     twice: int = 0
     moves: int = 0
-
-
-class WatchedTree(Tree):
-    """Also checks who writes assignments, and what they change."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self.world = world
-        self.silent_s = 0.0
-        self.missing_since_s: dict[str, float] = {}
-        self.moves = 0
-
-    def apply(self, operations: Sequence[Operation], session: int) -> tuple[int, ...]:
-        before = self._assignment()
-        versions = super().apply(operations, session)
-        self.look_at_supervisors()
-        if any(operation.path.startswith(f"{ASSIGNMENTS}/") for operation in operations):
-            holder = self.nodes.get(HOLDER)
-            if holder is None or holder.session != session:
-                self.world.problem("an assignment was written by one who does not lead")
-            after = self._assignment()
-            if before is not None and after is not None and before.generation == after.generation:
-                self._check_moves(before, after)
-        return versions
-
-    def _assignment(self) -> AssignmentRecord | None:
-        path = path_of(ASSIGNMENTS, NAME)
-        node = self.nodes.get(path)
-        return None if node is None else unpack(AssignmentRecord, path, node.value)
-
-    def look_at_supervisors(self) -> None:
-        """Who is missing, and since when?"""
-        for name in ("a", "b", "c"):
-            if path_of(SUPERVISORS, name) in self.nodes:
-                self.missing_since_s.pop(name, None)
-            else:
-                self.missing_since_s.setdefault(name, self.world.now_s)
-
-    def _check_moves(self, before: AssignmentRecord, after: AssignmentRecord) -> None:
-        pairs = [(before.parent, after.parent), *zip(before.workers, after.workers, strict=True)]
-        for old, new in pairs:
-            if old != new:
-                self.moves += 1
-                silent_s = self.world.now_s - self.missing_since_s.get(old, self.world.now_s) + self.silent_s
-                if silent_s < REASSIGN_S - LOOK_S and not self._fails(old):
-                    self.world.problem(f"a process was moved from {old}, which was silent for {silent_s:g} s")
-
-    def _fails(self, supervisor: str) -> bool:
-        node = self.nodes.get(path_of(SUPERVISORS, supervisor))
-        return node is not None and bool(unpack(SupervisorRecord, SUPERVISORS, node.value).failed)
 
 
 class ClusterWorld:
@@ -165,6 +110,8 @@ class ClusterWorld:
 
     async def _run_process(self, process: Process, key: Key, supervisor: str) -> int:
         pid = next(pid for pid, found in self.machines.by_pid.items() if found == (process, process.incarnation))
+        if self.machines.targets[pid][0] == topology.CRASHING_TARGET:
+            return 1
         if key.process == PARENT_PROCESS:
 
             def left(code: int) -> None:
@@ -181,7 +128,7 @@ class ClusterWorld:
         parent: str | Callable[[], str] = f"{key.topology}:1"
         if self.machines.several:
             parent = partial(self.machines.addresses.get, (supervisor, key.topology), "")
-        return await run_worker(process, key.process, parent, topology.TARGET, pid)
+        return await run_worker(process, key.process, parent, *self.machines.targets[pid], pid)
 
     def _nimbus(self, name: str) -> None:
         async def program(process: Process) -> None:
@@ -261,6 +208,7 @@ class ClusterWorld:
                 "all is acked", lambda: self.done.acked >= set(range(offered)) and self._runs(), SETTLED_S
             )
             await self._until("every process runs once, where it is assigned", self._is_as_assigned, ENDED_S)
+            await self._replace(client)
             await want(client, NAME, "KILLED")
             await self._until("all of it has ended", self._has_ended, ENDED_S)
             for task in tasks:
@@ -273,6 +221,15 @@ class ClusterWorld:
         self.result.twice = sum(self.done.executed.values()) - len(self.done.executed)
         self.result.moves = self.tree.moves
         self.result.simulated_s = self.world.now_s
+
+    async def _replace(self, client: Any) -> None:
+        """In peace, other code runs."""
+        target = self._other_target()
+        await replace_code(client, NAME, lambda before: replace(before, target=target))
+        await self._until("the other code runs", self._runs, ENDED_S)
+        record: TopologyRecord = self._node(TOPOLOGIES, TopologyRecord)
+        if record.refused is not None or record.target != target:
+            self.world.problem(f"other code was taken back: {record.refused}")
 
     async def _offer(self) -> None:
         while not self.over:
@@ -303,7 +260,7 @@ class ClusterWorld:
             self.store.away = True
             self.world.call_at(self.world.now_s + for_s, self._back)
             return f"{for_s:g} s"
-        if kind in ("deactivate", "rebalance"):
+        if kind in ORDERS:
             return await self._order(kind, client)
         if kind in OF_NODES:
             name = self.chance.choice(self.supervisors)
@@ -332,11 +289,25 @@ class ClusterWorld:
             workers = self.chance.choice((1, 2, 3))
             await rebalance(client, NAME, workers)
             return f"{workers} workers"
+        if kind in ("tasks", "bad tasks"):
+            names = ("twice", "last") if kind == "tasks" else ("nothing",)
+            tasks = {name: self.chance.choice((1, 2, 4)) for name in names}
+            await rebalance(client, NAME, None, tasks)
+            return str(tasks)
+        if kind in ("replace", "bad code"):
+            bad = self.chance.choice((topology.BROKEN_TARGET, topology.CRASHING_TARGET))
+            target = bad if kind == "bad code" else self._other_target()
+            await replace_code(client, NAME, lambda before: replace(before, target=target, parallelism={}))
+            return target.rpartition(":")[2]
         await want(client, NAME, "INACTIVE")
         await asyncio.sleep(self.chance.uniform(0.5, 5.0))
         if not self.store.away:
             await want(client, NAME, "ACTIVE")
         return "and active again"
+
+    def _other_target(self) -> str:
+        record: TopologyRecord = self._node(TOPOLOGIES, TopologyRecord)
+        return topology.TARGET if record.target == topology.OTHER_TARGET else topology.OTHER_TARGET
 
     def _victims(self, kind: str) -> list[Process]:
         alive = [process for process in self.world.processes.values() if process.alive]
@@ -368,9 +339,13 @@ class ClusterWorld:
     def _runs(self) -> bool:
         parent: ParentRecord | None = self._node(PARENTS, ParentRecord)
         assignment: AssignmentRecord | None = self._node(ASSIGNMENTS, AssignmentRecord)
+        record: TopologyRecord | None = self._node(TOPOLOGIES, TopologyRecord)
         return (
             parent is not None
             and assignment is not None
+            and record is not None
+            and record.former is None
+            and record.generation == assignment.generation
             and parent.state == "ACTIVE"
             and parent.generation == assignment.generation
             and not parent.degraded

@@ -9,7 +9,8 @@ from dataclasses import replace
 from aiostorm.cluster.coordination import Create
 from aiostorm.cluster.nimbus import ParentRecord, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
-from aiostorm.cluster.submitted import registration
+from aiostorm.cluster.nimbus.trials import Trials
+from aiostorm.cluster.submitted import registration, trial
 from aiostorm.cluster.submitted.registration import Registration
 from aiostorm.cluster.supervisor.slots import Decision, Key, Slots
 
@@ -88,6 +89,28 @@ def workers_are_notified_of_their_first_parent_only() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def what_does_not_run_is_not_taken_back() -> Iterator[None]:
+    """A plan that has failed stays."""
+
+    async def take_back(*anything: object) -> None:
+        return
+
+    with replaced(trial, "take_back", take_back):
+        yield
+
+
+@contextlib.contextmanager
+def what_ends_its_parent_is_not_taken_back() -> Iterator[None]:
+    """The leader leaves it to the parent."""
+
+    def to_take_back(*anything: object) -> dict[str, str]:
+        return {}
+
+    with replaced(Trials, "to_take_back", to_take_back):
+        yield
+
+
+@contextlib.contextmanager
 def a_lost_node_keeps_its_parents() -> Iterator[None]:
     """Only workers are started elsewhere."""
     real = planning.plan
@@ -126,6 +149,8 @@ PLANTED: dict[str, Plant] = {
         workers_are_notified_of_their_first_parent_only,
         a_lost_node_keeps_its_parents,
         what_does_not_stay_alive_is_not_moved,
+        what_does_not_run_is_not_taken_back,
+        what_ends_its_parent_is_not_taken_back,
     )
 }
 

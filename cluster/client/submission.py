@@ -1,0 +1,117 @@
+"""Submission: what the record of a topology is made of, and what it may be."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import getpass
+import logging
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..names import check_name
+from ..targets import parse_target
+from .errors import ClusterError
+
+if TYPE_CHECKING:
+    from ..nimbus import TopologyRecord
+    from .checking import CheckedTarget
+
+log = logging.getLogger("aiostorm.client")
+
+MAX_WORKERS: Final = 1_000
+MAX_TASKS: Final = 100_000
+DEFAULT_WORKERS: Final = 2
+MIN_MEMORY_BYTES: Final = 64 * 1024**2
+"""Python, and what a worker imports, take most of that."""
+
+MAX_CORES: Final = 1_000
+
+
+def merged(before: TopologyRecord, given: TopologyRecord) -> TopologyRecord:
+    """A topology with other code: what is not given is as before."""
+    return dataclasses.replace(
+        before,
+        target=given.target,
+        arguments=given.arguments,
+        blob=given.blob,
+        config={**before.config, **given.config},
+        workers=given.workers or before.workers,
+        parallelism=given.parallelism,
+        labels=given.labels or before.labels,
+        fewer=given.fewer or before.fewer,
+        worker_memory_bytes=given.worker_memory_bytes or before.worker_memory_bytes,
+        worker_cores=given.worker_cores or before.worker_cores,
+    )
+
+
+def workers_of(given: int, config: Mapping[str, Any], checked: CheckedTarget | None) -> int:
+    """How many workers: as ordered, as the settings say, as the topology's code says, or two."""
+    found = (
+        given or None,
+        config.get("topology.workers"),
+        None if checked is None else checked.workers,
+        DEFAULT_WORKERS,
+    )
+    return check_workers(next(count for count in found if count is not None))
+
+
+def check_request(name: str, target: str, *, replace: bool, check: bool, initial: str) -> None:
+    """ValueError, ClusterError, TargetError for what cannot be submitted so."""
+    if replace and (not name or initial != "ACTIVE"):
+        raise ValueError("code is replaced in a topology that is named, and stays active or inactive as it is")
+    if name:
+        check_name(name)
+    elif not check:
+        raise ValueError("a topology that is not checked needs a name")
+    if parse_target(target).file:
+        raise ClusterError(
+            f"{target} is a file of this machine: submit its folder as the code, and name the module: "
+            "`--code FOLDER MODULE:topology` (code=)"
+        )
+
+
+def check_workers(count: int) -> int:
+    """So many workers. ValueError for a number that a topology cannot have."""
+    if not 1 <= count <= MAX_WORKERS:
+        raise ValueError(f"a topology has 1 to {MAX_WORKERS:,} workers, not {count:,}")
+    return count
+
+
+def check_resources(memory_bytes: int, cores: float) -> None:
+    """ValueError for what a worker cannot have."""
+    if memory_bytes and memory_bytes < MIN_MEMORY_BYTES:
+        least = MIN_MEMORY_BYTES // 1024**2
+        raise ValueError(f"a worker needs {least} MiB of memory or more, not {memory_bytes / 1024**2:g} MiB")
+    if not 0 <= cores <= MAX_CORES:
+        raise ValueError(f"a worker may have 0 to {MAX_CORES:,} cores, not {cores}")
+
+
+def check_size(checked: CheckedTarget) -> None:
+    """ClusterError if it has more tasks than a topology may have."""
+    if checked.tasks > MAX_TASKS:
+        raise ClusterError(
+            f"topology {checked.name!r} has {checked.tasks:,} tasks, and may have {MAX_TASKS:,}: lower the parallelism "
+            "of its components (topology.max.task.parallelism)"
+        )
+
+
+def warn_if_not_installed(checked: CheckedTarget, archive: bytes | None) -> None:
+    """Say that nodes may not find the module."""
+    parts = Path(checked.file).parts
+    if archive is None and checked.file and not {"site-packages", "dist-packages"}.intersection(parts):
+        log.warning(
+            "%s is not in site-packages, and no code is submitted: nodes find it only where they have the same file; "
+            "submit its folder with --code (code=)",
+            checked.file,
+        )
+
+
+def submitter() -> str:
+    """Who submits: user and machine."""
+    user = ""
+    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in a container
+        user = getpass.getuser()
+    return f"{user}@{platform.node()}"
