@@ -157,7 +157,9 @@ PLANTED: dict[str, Plant] = {
 FIRST_LOOK: dict[str, int] = {
     "workers_are_notified_of_their_first_parent_only": 4,
     "a_lost_node_keeps_its_parents": 4,
-    "what_does_not_stay_alive_is_not_moved": 7,
+    "what_does_not_stay_alive_is_not_moved": 10,
+    "a_parent_outlives_its_session": 2,
+    "what_ends_its_parent_is_not_taken_back": 3,
 }
 """The seed that found it the last time, where it is not 0."""
 
