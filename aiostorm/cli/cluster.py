@@ -49,6 +49,7 @@ class Submission:
     name: str
     config: Config
     code: Path | None = None
+    files: tuple[Path, ...] = ()
     workers: int | None = None
     parallelism: Mapping[str, int] = field(default_factory=dict)
     replace: str = ""
@@ -118,6 +119,7 @@ async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
         given.config,
         arguments=given.arguments,
         code=given.code,
+        files=given.files,
         workers=given.workers,
         parallelism=given.parallelism,
         replace=bool(given.replace),

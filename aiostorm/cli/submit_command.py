@@ -45,6 +45,14 @@ from .quantities import size
     metavar="DIR|ZIP|WHEEL",
     help="The modules of the topology. Default: they are installed on the nodes.",
 )
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="PATH",
+    help="A file that comes along, at the top of the code, beside its modules. Repeatable.",
+)
 @config_options
 @guarantee_options
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Nodes must have this label. Repeatable.")

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from ...runtime import LoopClock
-from ..code import archive_of
 from ..coordination import NoNodeError, is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
 from ..names import check_name
@@ -48,6 +47,7 @@ from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one,
 from .settings import recorded
 from .stored_code import StoredCode
 from .submission import (
+    archive_with,
     check_request,
     check_resources,
     check_size,
@@ -130,6 +130,7 @@ class Cluster:
         *,
         arguments: Sequence[str] = (),
         code: Path | str | bytes | None = None,
+        files: Sequence[Path | str] = (),
         workers: int | None = None,
         parallelism: Mapping[str, int] | None = None,
         labels: Collection[str] = (),
@@ -145,11 +146,11 @@ class Cluster:
         """Hand a topology over to the cluster: it is stored, and will run. `wait_running` waits for that.
 
         `name`: empty: its own. `target`: `package.module:topology`. `code`: a folder, zip or wheel with its modules;
-        None: they are installed on the nodes. `workers`: None: topology.workers, else 2. `parallelism`: component →
-        tasks, where it is not as declared. `labels`: those that its nodes must have. `fewer`: it may start with fewer
-        workers if too few slots are free. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is
-        not declared. `check`: import the target here, in a process of its own, and check the topology.
-        `submitted_by`: empty: this user and machine.
+        None: they are installed on the nodes. `files`: more files, at the top of the code, beside its modules.
+        `workers`: None: topology.workers, else 2. `parallelism`: component → tasks, where it is not as declared.
+        `labels`: those that its nodes must have. `fewer`: start with fewer workers if too few slots are free.
+        `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is not declared. `check`: import the
+        target here, in a process of its own, and check the topology. `submitted_by`: empty: this user and machine.
 
         `replace`: give this code to the topology of that name, which goes on with it: settings, workers, tasks and
         labels that are not given are as before, and so is whether it is active. If it does not run with it, it goes
@@ -175,7 +176,7 @@ class Cluster:
         )
         pack(given)  # too large? Before anything is done
         await self._check_cluster()
-        archive = code if isinstance(code, bytes) or code is None else await asyncio.to_thread(archive_of, Path(code))
+        archive = await archive_with(code, files)
         limit_s = check_timeout_s if check else None
         name = await (self._replace if replace else self._submit)(name, given, archive, limit_s)
         await self._warn_if_no_leader()
@@ -275,8 +276,7 @@ class Cluster:
         """The last errors of a topology, the oldest first."""
         if self._nimbus is not None:
             return await self._nimbus.errors(name)
-        if await self.find(name) is None:
-            raise OrderError(await why_unknown(self._client, name))
+        await self._known(name)
         return await read_errors(self._client, name)
 
     async def logs(self, name: str, process: str = "", lines: int = 100) -> dict[str, list[str]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import getpass
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..code import add_files, archive_of
 from ..names import check_name
 from ..targets import parse_target
 from .errors import ClusterError
@@ -45,6 +47,12 @@ def merged(before: TopologyRecord, given: TopologyRecord) -> TopologyRecord:
         worker_memory_bytes=given.worker_memory_bytes or before.worker_memory_bytes,
         worker_cores=given.worker_cores or before.worker_cores,
     )
+
+
+async def archive_with(code: Path | str | bytes | None, files: Sequence[Path | str]) -> bytes | None:
+    """The code of a submission with its additional files, as one archive; None: there is neither. ArchiveError."""
+    archive = code if isinstance(code, bytes) or code is None else await asyncio.to_thread(archive_of, Path(code))
+    return await asyncio.to_thread(add_files, archive, [Path(file) for file in files]) if files else archive
 
 
 def workers_of(given: int, config: Mapping[str, Any], checked: CheckedTarget | None) -> int:

@@ -1,12 +1,12 @@
 """Code: what topologies are made of, submitted as one archive, stored under its hash, unpacked on each machine.
 
 names.py     which names an archive may have
-archive.py   a folder as a zip, and back
+archive.py   a folder and additional files as a zip, and back
 blobs.py     archives in a store, by their SHA-256
 cache.py     the unpacked code of one machine
 """
 
-from .archive import MAX_BYTES, MAX_UNPACKED_BYTES, archive_of, digest, pack, unpack
+from .archive import MAX_BYTES, MAX_UNPACKED_BYTES, add_files, archive_of, digest, pack, unpack
 from .blobs import Blobs, check_digest
 from .cache import UNUSED_S, CodeCache
 from .errors import ArchiveError, BlobError, CodeError
@@ -22,6 +22,7 @@ __all__ = [
     "Blobs",
     "CodeCache",
     "CodeError",
+    "add_files",
     "archive_of",
     "check_digest",
     "digest",

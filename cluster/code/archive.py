@@ -1,7 +1,8 @@
 """Archive: the code of a topology as one file, and that file as a folder again. Blocking: for a thread.
 
-    folder ─► pack ──────────────╮
-    zip or wheel ─► as it is ────┴► bytes, whose SHA-256 names them in the cluster ─► unpack ─► a folder of modules
+    folder ─► pack ────────────────╮
+    zip or wheel ─► as it is ──────┼► bytes, whose SHA-256 names them in the cluster ─► unpack ─► a folder of modules
+    additional files ─► add_files ─╯
 
 1. The same files make the same archive: sorted, without times, owners and modes. (zlib compresses; another version of
    it may make other bytes, which are then another blob with the same files.)
@@ -21,12 +22,13 @@ import hashlib
 import io
 import itertools
 import os
+import re
 import shutil
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -47,6 +49,9 @@ LEFT_OUT: Final = frozenset({"__pycache__", "node_modules"})
 
 ENVIRONMENTS: Final = ("pyvenv.cfg", "conda-meta")
 """A folder with one of these is an environment of Python's, whatever its name is."""
+
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
+"""Of an additional file."""
 
 _MAX_DIRECTORY_BYTES: Final = 8 * 1024 * 1024
 _TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that a zip can have
@@ -84,9 +89,7 @@ def archive_of(path: Path) -> bytes:
             data = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise ArchiveError(f"{path} cannot be read: {error.strerror or error}") from error
-    if len(data) > MAX_BYTES:
-        raise _too_large(str(path))
-    with _opened(data, str(path)) as archive:
+    with _opened(_bounded(data, str(path)), str(path)) as archive:
         _checked(archive, str(path))
     return data
 
@@ -97,18 +100,37 @@ def pack(folder: Path) -> bytes:
     left = MAX_UNPACKED_BYTES
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, path in _files(folder):
-            entry = zipfile.ZipInfo(name, _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system = _UNIX
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            with path.open("rb") as source, archive.open(entry, "w") as target:
-                left = _copied(source, target, left, str(folder))
+            left = _add(archive, name, path, left, str(folder))
             if made.tell() > MAX_BYTES:
                 raise _too_large(str(folder))
-    data = made.getvalue()
-    if len(data) > MAX_BYTES:
-        raise _too_large(str(folder))
-    return data
+    return _bounded(made.getvalue(), str(folder))
+
+
+def add_files(archive: bytes | None, files: Iterable[Path]) -> bytes:
+    """An archive with these files at its top, beside its modules; None: an archive of these only. ArchiveError."""
+    what = "the code with its additional files"
+    made, names, left = io.BytesIO(), EntryNames(what), MAX_UNPACKED_BYTES
+    if archive is not None:
+        with _opened(_bounded(archive, what), what) as before:
+            left -= sum(entry.file_size for _, entry in _checked(before, what, names))
+        made.write(archive)
+    with zipfile.ZipFile(made, "w" if archive is None else "a", zipfile.ZIP_DEFLATED, compresslevel=6) as opened:
+        for path in sorted(files, key=lambda each: (each.name, each)):
+            if not _FILE_NAME.fullmatch(path.name):
+                raise ArchiveError(
+                    f"the name of {str(path)!r:.300} cannot be that of an additional file: it has 1 to 128 of A-Z a-z "
+                    "0-9 _ . -, and begins and ends with none of . and -"
+                )
+            try:
+                if not path.is_file():
+                    why = "is no file: a folder is code (--code, code=)" if path.exists() else "is not there"
+                    raise ArchiveError(f"the additional file {path} {why}")
+                left = _add(opened, names.add(path.name), path, left, what)
+            except OSError as error:
+                raise ArchiveError(f"the additional file {path} cannot be read: {error.strerror or error}") from error
+            if made.tell() > MAX_BYTES:
+                raise _too_large(what)
+    return _bounded(made.getvalue(), what)
 
 
 def digest(data: bytes) -> str:
@@ -118,8 +140,7 @@ def digest(data: bytes) -> str:
 
 def unpack(data: bytes, folder: Path, what: str = "the archive") -> None:
     """Unpack an archive as this folder; if it is there already, it stays as it is. ArchiveError, OSError."""
-    if len(data) > MAX_BYTES:
-        raise _too_large(what)
+    _bounded(data, what)
     temporary = temporary_of(folder)
     temporary.mkdir(mode=0o700)
     try:
@@ -138,6 +159,16 @@ def temporary_of(folder: Path) -> Path:
 
 
 # -- packing -----------------------------------------------------------------------------------------------------------
+
+
+def _add(archive: zipfile.ZipFile, name: str, path: Path, left: int, what: str) -> int:
+    """Write one file to it, and return how many bytes may still come after it."""
+    entry = zipfile.ZipInfo(name, _TIME)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = _UNIX
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    with path.open("rb") as source, archive.open(entry, "w") as target:
+        return _copied(source, target, left, what)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -205,10 +236,10 @@ def _directory_bytes(data: bytes) -> int | None:
     return largest
 
 
-def _checked(archive: zipfile.ZipFile, what: str) -> list[tuple[str, zipfile.ZipInfo]]:
+def _checked(archive: zipfile.ZipFile, what: str, names: EntryNames | None = None) -> list[tuple[str, zipfile.ZipInfo]]:
     """The names and entries of an archive that may be unpacked. ArchiveError."""
     entries = []
-    names = EntryNames(what)
+    names = names or EntryNames(what)
     left = MAX_UNPACKED_BYTES
     for entry in archive.infolist():
         kind = stat.S_IFMT(entry.external_attr >> 16)
@@ -259,6 +290,12 @@ def _rename(temporary: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
+
+
+def _bounded(data: bytes, what: str) -> bytes:
+    if len(data) > MAX_BYTES:
+        raise _too_large(what)
+    return data
 
 
 def _too_large(what: str) -> ArchiveError:

@@ -420,6 +420,21 @@ def test_a_submission_waits_for_a_cluster_that_starts(home: Home, start: Callabl
     made.close()
 
 
+def test_files_come_along_beside_the_modules(aiostorm: Command, store: Store, tmp_path: Path) -> None:
+    store.lead()
+    (tmp_path / "prices.csv").write_text("eur")
+    text = "from jobs import sums\ntopology = sums.make(open(__file__.replace('one.py', 'prices.csv')).read())"
+    (tmp_path / "one.py").write_text(text)
+    files = ("--file", str(tmp_path / "one.py"), "--file", str(tmp_path / "prices.csv"))
+    given = ("submit", "--code", str(code(tmp_path / "in")), *files, "one:topology", "--wait", "0")
+    assert aiostorm(*given).out == "eur is submitted\n"
+    assert aiostorm(*given, *files[:2], "--name", "x").code == 2, "it is there twice"
+    outcome = aiostorm("submit", *files[2:], "one:topology", "--wait", "0")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "there is no module one" in outcome.err, "what is not in the code is not found by chance"
+    assert aiostorm("submit", "--file", str(tmp_path), "one:topology").code == 2
+
+
 def test_interrupting_a_kill_leaves_it_ending(store: Store, start: Callable[..., Process]) -> None:
     filled(store)
     store.lead()

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.cluster.code import ArchiveError, archive, archive_of, names, pack, unpack
+from aiostorm.cluster.code import ArchiveError, add_files, archive, archive_of, names, pack, unpack
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -104,6 +104,63 @@ def test_a_zip_and_a_wheel_are_taken_as_they_are(tmp_path: Path) -> None:
     unpack(data, tmp_path / "out")
     assert tree(tmp_path / "out") == {"a/__init__.py": b"1", "b.py": b""}
     assert archive_of(project(tmp_path / "in")) == pack(tmp_path / "in")
+
+
+def test_additional_files_stand_beside_the_modules(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    one, other = tmp_path / "a" / "prices.csv", tmp_path / "x.py"
+    one.write_bytes(b"y" * 5000)
+    other.write_bytes(b"1")
+    both = {"prices.csv": b"y" * 5000, "x.py": b"1"}
+    wheel = made(("w/", b""), ("w/__init__.py", b"1"))
+    for number, (before, files) in enumerate(
+        ((pack(project(tmp_path / "in")), tree(tmp_path / "in")), (wheel, {"w/__init__.py": b"1"}), (None, {}))
+    ):
+        data = add_files(before, [one, other])
+        assert data == add_files(before, [other, one]), "their order does not matter"
+        (tmp_path / "x.zip").write_bytes(data)
+        assert archive_of(tmp_path / "x.zip") == data, "it is an archive that can be submitted"
+        unpack(data, tmp_path / f"out{number}")
+        kept = files if before is wheel or before is None else tree_of(pack(tmp_path / "in"), tmp_path / "again")
+        assert tree(tmp_path / f"out{number}") == {**kept, **both}
+
+
+def tree_of(data: bytes, folder: Path) -> dict[str, bytes]:
+    unpack(data, folder)
+    return tree(folder)
+
+
+def test_additional_files_that_there_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = made(("main.py", b"1"), ("words/data.txt", b""))
+    for name in ("main.py", "Main.py", "words", ".env", "a b", "ä.txt", "-x", "x.", "other", "a" * 129):
+        (tmp_path / name).write_bytes(b"0")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "other").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    for wrong, match in (
+        (["main.py"], "additional files has 'main.py', which is there twice: leave one out"),
+        (["Main.py"], "'main.py' and 'Main.py', which are one name on some systems"),
+        (["words"], "has 'words', which is a file and a folder: leave one out"),
+        (["other", "b/other"], "has 'other', which is there twice"),
+        (["b"], "b is no file: a folder is code"),
+        (["pipe"], "pipe is no file"),
+        (["none"], "none is not there"),
+        *(([name], "cannot be that of an additional file: it has 1 to 128") for name in (".env", "a b", "ä.txt")),
+        *(([name], "cannot be that of an additional file") for name in ("-x", "x.", "a" * 129)),
+    ):
+        with pytest.raises(ArchiveError, match=match):
+            add_files(before, [tmp_path / each for each in wrong])
+    with pytest.raises(ArchiveError, match="is no zip and no wheel"):
+        add_files(b"no zip", [tmp_path / "other"])
+    monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 1000)
+    (tmp_path / "large").write_bytes(b"x" * 999)
+    with pytest.raises(ArchiveError, match="is too large"):
+        add_files(made(("main.py", b"12")), [tmp_path / "large"])
+    monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 10_000)
+    monkeypatch.setattr(archive, "MAX_BYTES", 1000)
+    (tmp_path / "large").write_bytes(random.Random(1).randbytes(1001))
+    with pytest.raises(ArchiveError, match="is too large"):
+        add_files(None, [tmp_path / "large"])
 
 
 def test_what_cannot_be_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
