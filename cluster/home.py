@@ -5,7 +5,7 @@
     HOME/blobs/SHA256.blob       code that was submitted          HOME/code/SHA256/    the same, unpacked
     HOME/supervisors/ID/slots/   which processes run, for a supervisor that was restarted
     HOME/run/NAME/               the sockets of a topology        HOME/logs/NAME/      the output of its processes
-    HOME/tokens                  who may order what of nimbus     HOME/audit.log       what they have ordered
+    HOME/tokens                  who may order what of nimbus     HOME/audit.log       what was ordered
     HOME/nimbus/                 the socket of nimbus, and code that clients send to it
     HOME/state/NAME/             its snapshots, if it does not say where they are to be
 
@@ -109,7 +109,7 @@ class Home:
 
     @property
     def audit(self) -> Path:
-        """What they have changed."""
+        """What was ordered of the cluster from this machine."""
         return self.path / "audit.log"
 
     @property

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aiohttp import web
 from pydantic import ValidationError
 
-from ..cluster.access import Role
-from ..cluster.client import MAX_WORKERS, NoClusterError
+from ..cluster.access import AuditError, Role
+from ..cluster.client import MAX_WORKERS, NoClusterError, OrderedBy
 from ..cluster.coordination import SessionLostError, UnavailableError
 from ..topology import UPDATABLE
 from .cluster_model import RebalanceOrder
@@ -168,18 +168,29 @@ async def _ordered(
     """Write an order to the store: nimbus and supervisors carry it out."""
     name = request.match_info["name"]
     try:
-        async with managed.open_cluster() as cluster:
+        async with managed.open_cluster(_ordered_by(request)) as cluster:
             await order(cluster, name)
             found = await cluster.topology(name)
-    except (NoClusterError, UnavailableError, SessionLostError) as error:
+    except (AuditError, NoClusterError, UnavailableError, SessionLostError) as error:
         raise RefusedError(503, str(error)) from error
     finally:
         managed.forget()
     return _done(request, message, state=found.state, status=202)
 
 
+def _ordered_by(request: web.Request) -> OrderedBy:
+    """Who orders, for the audit log: without a token any process of this machine may have asked."""
+    holder = request.app[PAGES].guard.holder(request.headers.get("Authorization", ""))
+    who, role = ("the page", Role.OPERATOR) if holder is None else (holder.name, holder.role)
+    return OrderedBy(who, role.value, f"the page, asked by {_origin(request)}")
+
+
 def _log(request: web.Request, what: str) -> None:
-    log.info("%s: %s (asked by %s)", request.match_info["name"], what, request.remote or "a process of this machine")
+    log.info("%s: %s (asked by %s)", request.match_info["name"], what, _origin(request))
+
+
+def _origin(request: web.Request) -> str:
+    return request.remote or "a process of this machine"
 
 
 _ONE: Final = f"/api/{VERSION}/topologies/{{name:[^/]+}}"

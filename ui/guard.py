@@ -142,7 +142,7 @@ class Guard:
         if not _from_here(asked, known, role):
             return Refusal(403, "a page of another site may not ask this server")
         if role is not Role.PUBLIC and self._bearers is not None:
-            holder = _holder(self._bearers, asked.authorization)
+            holder = self.holder(asked.authorization)
             if holder is None:
                 return Refusal(401, "the token is missing or wrong")
             if not holder.role.includes(role):
@@ -152,6 +152,10 @@ class Guard:
         if asked.method not in SAFE_METHODS and asked.csrf != "1":
             return Refusal(403, f"a request that changes something needs the header {CSRF_HEADER}: 1")
         return None
+
+    def holder(self, authorization: str) -> Holder | None:
+        """Who has the token in the header; None: there is none, or no token is needed."""
+        return None if self._bearers is None else _holder(self._bearers, authorization)
 
     def _known(self, asked: Asked) -> set[Origin]:
         """The origins of this server for which the Host stands."""

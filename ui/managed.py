@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..cluster import Cluster, Home, NodeInfo, TopologyInfo
+    from ..cluster.client import OrderedBy
     from ..runtime import Clock
 
 FRESH_S: Final = 1.0
@@ -34,11 +35,14 @@ class Look(NamedTuple):
 
 
 class ManagedCluster:
-    """A cluster. `open_cluster`: makes a client. `home`: its folder on this machine. `store`: its address."""
+    """A cluster. `home`: its folder on this machine. `store`: its address.
+
+    `open_cluster`: makes a client, for the orders of someone, or to look only.
+    """
 
     def __init__(
         self,
-        open_cluster: Callable[[], AbstractAsyncContextManager[Cluster]],
+        open_cluster: Callable[[OrderedBy | None], AbstractAsyncContextManager[Cluster]],
         home: Home,
         store: str,
         clock: Clock | None = None,
@@ -55,7 +59,7 @@ class ManagedCluster:
         """What is there, at most FRESH_S old. NoClusterError, UnavailableError."""
         async with self._one:
             if self._last is None or self._clock.monotonic() - self._last_s >= FRESH_S:
-                async with self.open_cluster() as cluster:
+                async with self.open_cluster(None) as cluster:
                     topologies, nodes = await cluster.topologies(), await cluster.nodes()
                     leader, there = await cluster.leader(), await cluster.nimbuses()
                 self._last = Look(nimbus_rows(leader, there), tuple(nodes), tuple(topologies))

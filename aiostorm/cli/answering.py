@@ -126,7 +126,11 @@ async def keep_open(options: ClusterOptions, served: Served, open_store: OpenSto
         try:
             async with open_store() as coordination:
                 shared = Cluster(
-                    options.store, home=options.home, clock=clock, open_store=lambda url, clock: _lent(coordination)
+                    options.store,
+                    home=options.home,
+                    ordered_by=None,  # the server writes who has asked
+                    clock=clock,
+                    open_store=lambda url, clock: _lent(coordination),
                 )
                 async with shared as served.cluster:
                     status = coordination.status

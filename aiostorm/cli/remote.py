@@ -40,7 +40,9 @@ async def managed_cluster(options: ClusterOptions) -> ManagedCluster | None:
         raise CommandError(f"--store: {error}") from error
     from ..ui import ManagedCluster
 
-    return ManagedCluster(lambda: Cluster(options.store, home=options.home), options.home, options.store)
+    return ManagedCluster(
+        lambda by: Cluster(options.store, home=options.home, ordered_by=by), options.home, options.store
+    )
 
 
 async def _serve(name: str, dashboard: Dashboard, options: ClusterOptions) -> None:

@@ -7,12 +7,14 @@
 cluster.py    the client
 checking.py   the target in a process of its own, before it is submitted
 submission.py what a record is made of
+audited.py    orders over the store, in the audit log
 settings.py   settings as a record holds them
 reading.py    the records of a cluster
 nimbus.py     the same by a nimbus, which checks a token
 views.py      what they say of topologies and nodes
 """
 
+from .audited import HOME_ROLE, OrderedBy
 from .checking import CHECK_S, CheckedTarget
 from .cluster import START_S, Cluster
 from .errors import CheckError, ClusterError, NoClusterError, NotRunningError
@@ -22,6 +24,7 @@ from .views import NodeInfo, TopologyInfo
 
 __all__ = [
     "CHECK_S",
+    "HOME_ROLE",
     "MAX_TASKS",
     "MAX_WORKERS",
     "START_S",
@@ -35,6 +38,7 @@ __all__ = [
     "NoClusterError",
     "NodeInfo",
     "NotRunningError",
+    "OrderedBy",
     "TopologyInfo",
     "asked_nimbus",
 ]

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from ...runtime import LoopClock
-from ..coordination import NoNodeError, is_there, leader, open_coordination
+from ..coordination import is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
 from ..names import check_name
 from ..nimbus import (
@@ -39,9 +39,10 @@ from ..nimbus import (
     want,
     why_unknown,
 )
+from .audited import THIS_PROGRAM, Audited, OrderedBy
 from .checking import CHECK_S, CheckedTarget, check_target
 from .errors import ClusterError, NotRunningError
-from .nimbus import NimbusOrders, asked_nimbus
+from .nimbus import ORDERS, NimbusOrders, asked_nimbus
 from .places import check_state_place
 from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_until
 from .settings import recorded
@@ -53,11 +54,12 @@ from .submission import (
     check_size,
     check_workers,
     merged,
+    submitted,
     submitter,
     warn_if_not_installed,
     workers_of,
 )
-from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of
+from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of, why_not_running
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -84,6 +86,9 @@ class Cluster:
 
     `Cluster("aiostorm://host:6700", token_file="ann.token")` asks a nimbus instead, which does what the token's role
     allows: DeniedError. Several addresses: with commas. `ca`: the CA's certificate, needed for another machine.
+
+    `ordered_by`: who is said to order, in the audit log of `home`; None: it is not written here. Where no line can be
+    written nothing is ordered: AuditError.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Cluster:
         home: Home | Path | str | None = None,
         token_file: Path | str | None = None,
         ca: Path | str | None = None,
+        ordered_by: OrderedBy | None = THIS_PROGRAM,
         clock: Clock | None = None,
         open_store: OpenStore = open_coordination,
     ) -> None:
@@ -102,6 +108,7 @@ class Cluster:
         self._open_store = open_store
         self._stack = contextlib.AsyncExitStack()
         self._opened: Coordination | None = None
+        self._audited = Audited(self.home, ordered_by, self._clock)
         self._asked = asked_nimbus(self.store, token_file, ca)
         self._nimbus: NimbusOrders | None = None
 
@@ -176,9 +183,8 @@ class Cluster:
         )
         pack(given)  # too large? Before anything is done
         await self._check_cluster()
-        archive = await archive_with(code, files)
         limit_s = check_timeout_s if check else None
-        name = await (self._replace if replace else self._submit)(name, given, archive, limit_s)
+        name = await (self._replace if replace else self._submit)(name, given, await archive_with(code, files), limit_s)
         await self._warn_if_no_leader()
         return await self.topology(name)
 
@@ -222,7 +228,9 @@ class Cluster:
             plan = dataclasses.replace(record, parallelism={**record.parallelism, **parallelism})
             archive = await StoredCode(self._client, self.home).fetch(record.blob)
             await self._check(plan, workers or record.workers, archive, limit_s=check_timeout_s)
-        return (await self._order(rebalance(self._client, name, workers, parallelism, drain_s))).generation
+        given = {"name": name, "workers": workers, "parallelism": dict(parallelism or {}), "drain_s": drain_s}
+        order = partial(rebalance, self._client, name, workers, parallelism, drain_s)
+        return (await self._order("rebalance", given, order)).generation
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -351,14 +359,16 @@ class Cluster:
     async def _want(self, name: str, wanted: Wanted, wait_s: float | None = None) -> None:
         if self._nimbus is not None:
             await self._nimbus.want(name, wanted, wait_s)
-            return await self._warn_if_no_leader()
-        return await self._order(want(self._client, name, wanted, wait_s))
+            await self._warn_if_no_leader()
+            return
+        arguments = {"name": name, "wait_s": wait_s} if wanted == "KILLED" else {"name": name}
+        await self._order(ORDERS[wanted], arguments, partial(want, self._client, name, wanted, wait_s))
 
-    async def _order(self, order: Awaitable[_T]) -> _T:
-        try:
-            found = await order
-        except NoNodeError as error:
-            raise no_cluster(self._client.where) from error
+    async def _order(self, what: str, arguments: Mapping[str, Any], order: Callable[[], Awaitable[_T]]) -> _T:
+        """Give an order over the store."""
+        await self._check_cluster()
+        async with self._audited.order(what, arguments):
+            found = await order()
         await self._warn_if_no_leader()
         return found
 
@@ -374,7 +384,8 @@ class Cluster:
             await self._nimbus.submit(name, record, archive)
             return name
         check_state_place(name, given.config, checked, (await read_all(self._client)).supervisors)
-        await StoredCode(self._client, self.home).put(record, archive, partial(submit, self._client, name))
+        async with self._audited.order("submit", submitted(name, record, archive)):
+            await StoredCode(self._client, self.home).put(record, archive, partial(submit, self._client, name))
         return name
 
     async def _replace(self, name: str, given: TopologyRecord, archive: bytes | None, limit_s: float | None) -> str:
@@ -396,7 +407,8 @@ class Cluster:
         async def write(record: TopologyRecord) -> None:
             await replace_code(self._client, name, lambda found: merged(found, record))
 
-        await StoredCode(self._client, self.home).put(plan, archive, write)
+        async with self._audited.order("submit", submitted(name, plan, archive, replace=True)):
+            await StoredCode(self._client, self.home).put(plan, archive, write)
         return name
 
     async def _check(
@@ -430,20 +442,8 @@ class Cluster:
 
     async def _reason(self, found: TopologyInfo) -> str:
         """Why a topology does not run, as far as the store says."""
-        errors = [each for each in await self._last_errors(found.name) if each.at_s >= found.submitted_s]
-        if found.degraded:
-            return found.degraded
-        if found.waiting:
-            return found.waiting
-        if await self.leader() is None:
-            return f"it is {found.state}, and no nimbus leads: start one (aiostorm nimbus)"
-        if found.running_generation is not None and not found.is_current:
-            return f"it is {found.state} as before the rebalance (aiostorm logs {found.name})"
-        last = f"; its last error: {errors[-1].where}: {errors[-1].text}" if errors else ""
-        return f"it is {found.state}{last} (aiostorm logs {found.name})"
-
-    async def _last_errors(self, name: str) -> tuple[ErrorEntry, ...]:
-        return await (read_errors(self._client, name) if self._nimbus is None else self._nimbus.errors(name))
+        errors = await (self.errors(found.name) if self._nimbus else read_errors(self._client, found.name))
+        return why_not_running(found, errors, is_led=await self.leader() is not None)
 
     async def _warn_if_no_leader(self) -> None:
         if await self.leader() is None:

@@ -33,6 +33,7 @@ from ..code import ArchiveError, BlobError
 from ..coordination import UnavailableError
 from ..nimbus import ErrorEntry, OrderError, RecordError, TopologyRecord, Wanted
 from .errors import CheckError, ClusterError, NoClusterError
+from .submission import submitted
 from .views import NodeInfo, TopologyInfo
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ TOKEN_VARIABLE: Final = "AIOSTORM_TOKEN_FILE"  # noqa: S105 - a name
 LOOK_S: Final = 0.3
 """How often it is looked for what is waited for."""
 
-_ORDERS: Final[Mapping[Wanted, str]] = {"ACTIVE": "activate", "INACTIVE": "deactivate", "KILLED": "kill"}
+ORDERS: Final[Mapping[Wanted, str]] = {"ACTIVE": "activate", "INACTIVE": "deactivate", "KILLED": "kill"}
 
 _ERRORS: Final[Mapping[str, type[Exception]]] = {
     kind.__name__: kind
@@ -148,7 +149,7 @@ class NimbusOrders:
         arguments: dict[str, Any] = {"name": name}
         if wanted == "KILLED":
             arguments["wait_s"] = wait_s
-        await self._change(_ORDERS[wanted], arguments)
+        await self._change(ORDERS[wanted], arguments)
 
     async def rebalance(
         self, name: str, workers: int | None, parallelism: dict[str, int], drain_s: float | None
@@ -162,21 +163,7 @@ class NimbusOrders:
 
         `replace`: it is there, and gets other code.
         """
-        arguments = {
-            "name": name,
-            "target": record.target,
-            "workers": record.workers or None,
-            "arguments": list(record.arguments),
-            "config": record.config,
-            "parallelism": record.parallelism,
-            "replace": replace,
-            "labels": sorted(record.labels),
-            "fewer": record.fewer,
-            "worker_memory_bytes": record.worker_memory_bytes,
-            "worker_cores": record.worker_cores,
-            "initial": record.wanted,
-            "code": archive is not None,
-        }
+        arguments = submitted(name, record, archive, replace=replace)
         if archive is None:
             return await self._change("submit", arguments)
         return _check(await self._link.ask_with(archive, "submit", arguments))

@@ -55,6 +55,25 @@ async def archive_with(code: Path | str | bytes | None, files: Sequence[Path | s
     return await asyncio.to_thread(add_files, archive, [Path(file) for file in files]) if files else archive
 
 
+def submitted(name: str, record: TopologyRecord, archive: bytes | None, *, replace: bool = False) -> dict[str, Any]:
+    """What is submitted, as JSON takes it: for nimbus, and for the audit log."""
+    return {
+        "name": name,
+        "target": record.target,
+        "workers": record.workers or None,
+        "arguments": list(record.arguments),
+        "config": record.config,
+        "parallelism": record.parallelism,
+        "labels": sorted(record.labels),
+        "fewer": record.fewer,
+        "worker_memory_bytes": record.worker_memory_bytes,
+        "worker_cores": record.worker_cores,
+        "initial": record.wanted,
+        "replace": replace,
+        "code": archive is not None,
+    }
+
+
 def workers_of(given: int, config: Mapping[str, Any], checked: CheckedTarget | None) -> int:
     """How many workers: as ordered, as the settings say, as the topology's code says, or two."""
     found = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..nimbus import (
     PARENT_PROCESS,
     AssignmentRecord,
+    ErrorEntry,
     ParentRecord,
     Seen,
     SupervisorRecord,
@@ -140,6 +141,21 @@ def topology_of(name: str, records: Records, waiting: str = "") -> TopologyInfo:
         None if parent is None else parent.generation,
         0.0 if parent is None else parent.started_s,
     )
+
+
+def why_not_running(found: TopologyInfo, errors: Sequence[ErrorEntry], *, is_led: bool) -> str:
+    """Why a topology does not run, as far as the store says. `errors`: of the topology; `is_led`: a nimbus leads."""
+    if found.degraded:
+        return found.degraded
+    if found.waiting:
+        return found.waiting
+    if not is_led:
+        return f"it is {found.state}, and no nimbus leads: start one (aiostorm nimbus)"
+    if found.running_generation is not None and not found.is_current:
+        return f"it is {found.state} as before the rebalance (aiostorm logs {found.name})"
+    since = [each for each in errors if each.at_s >= found.submitted_s]
+    last = f"; its last error: {since[-1].where}: {since[-1].text}" if since else ""
+    return f"it is {found.state}{last} (aiostorm logs {found.name})"
 
 
 def nodes_of(records: Records) -> list[NodeInfo]:

@@ -16,6 +16,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...runtime import AiostormError
@@ -145,23 +146,13 @@ class Session:
         if not operation.changes:
             self._check_role(operation)
             return await operation.carry_out(self, operation.read(arguments))
-        await self._served.audit.check()
-        result = "failed: it was cancelled"
-        try:
+        async with self._served.audit.ordered(partial(self._change, operation.name, arguments)):
             self._check_role(operation)
-            value = await operation.carry_out(self, operation.read(arguments))
-            result = "done"
-        except (DeniedError, RequestError) as error:
-            result = f"refused: {error}"
-            raise
-        except Exception as error:
-            result = f"failed: {error}"
-            raise
-        finally:
-            role = self._holder.role.value
-            change = Change(self._served.clock.now(), self.who, role, self._origin, operation.name, arguments, result)
-            await self._served.audit.add(change)
-        return value
+            return await operation.carry_out(self, operation.read(arguments))
+
+    def _change(self, what: str, arguments: dict[str, JsonValue], result: str) -> Change:
+        holder = self._holder
+        return Change(self._served.clock.now(), holder.name, holder.role.value, self._origin, what, arguments, result)
 
     def _check_role(self, operation: Operation) -> None:
         now = self.tokens.tokens.still(self._holder, self._served.clock.now())

@@ -89,7 +89,7 @@ async def stored_cluster(**options: Any) -> AsyncIterator[StoredCluster]:
         home.make()
         async with open_coordination(home.store_url, LoopClock()) as client:
             await fill(client)
-            managed = ManagedCluster(lambda: Cluster(home=home), home, home.store_url)
+            managed = ManagedCluster(lambda by: Cluster(home=home, ordered_by=by), home, home.store_url)
             dashboard = Dashboard("127.0.0.1:0", **options)
             async with LocalCluster() as cluster, aiohttp.ClientSession() as session:
                 await dashboard.start(cluster, managed)

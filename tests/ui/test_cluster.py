@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -109,6 +110,26 @@ async def test_nothing_is_ordered_without_the_header_or_when_it_is_read_only():
             assert (await page.order("POST", f"api/v1/topologies/orders/{order}", {})).status == 403
         record = await page.record("orders")
         assert (record.wanted, record.generation) == ("ACTIVE", 1)
+
+
+async def test_orders_of_the_page_are_in_the_audit_log():
+    async with stored_cluster() as page:
+        assert (await page.ask("GET", "api/v1/cluster")).status == 200
+        assert not page.home.audit.exists(), "who looks is not in it"
+        await page.order("POST", "api/v1/topologies/orders/kill", {"wait_s": 3})
+        line = json.loads(page.home.audit.read_text())
+        assert (line["who"], line["role"], line["from"]) == ("the page", "operator", "the page, asked by 127.0.0.1")
+        assert (line["what"], line["arguments"]) == ("kill", {"name": "orders", "wait_s": 3})
+    async with stored_cluster(token=Secret(b"0123456789abcdef" * 2)) as page:
+        bearer = {"Authorization": f"Bearer {'0123456789abcdef' * 2}"}
+        assert (await page.order("POST", "api/v1/topologies/orders/deactivate", **bearer)).status == 202
+        line = json.loads(page.home.audit.read_text())
+        assert (line["who"], line["role"], line["what"]) == ("the token", "operator", "deactivate")
+        page.home.audit.unlink()
+        page.home.audit.mkdir()
+        answer = await page.order("POST", "api/v1/topologies/orders/kill", **bearer)
+        assert (answer.status, "audit log cannot be written" in answer.json()["error"]) == (503, True)
+        assert (await page.record("orders")).wanted == "INACTIVE"
 
 
 async def test_output_needs_the_token():

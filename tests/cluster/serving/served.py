@@ -82,7 +82,12 @@ async def place(
         )
         leading = asyncio.create_task(Nimbus(coordination, clock, b"nimbus-1").run())
         served.cluster = await stack.enter_async_context(
-            Cluster("memory:", home=folder / "home", open_store=lambda url, clock: store.client(session_s=3600))
+            Cluster(
+                "memory:",
+                home=folder / "home",
+                ordered_by=None,
+                open_store=lambda url, clock: store.client(session_s=3600),
+            )
         )
         network = await stack.enter_async_context(SocketNetwork(secured))
         at: asyncio.Future[str] = asyncio.get_running_loop().create_future()
