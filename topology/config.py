@@ -191,6 +191,9 @@ class Config(LivenessConfig, SnapshotConfig):
     max_task_parallelism: Count | None = _setting(
         None, "Largest number of tasks of a component; None: as declared.", "topology.max.task.parallelism", ge=1
     )
+    rebalance_auto: bool = _setting(
+        False, "Whether a cluster rebalances the topology when a node can take part.", "topology.rebalance.auto"
+    )
     routing_cache_keys: Count = _setting(
         65_536, "Keys that a grouping by fields remembers, in each process.", "topology.routing.cache.keys", ge=1
     )

@@ -4,6 +4,7 @@ records.py    topologies, supervisors, assignments and parents in the coordinati
 capacity.py   what of each supervisor is taken: slots, memory, cores
 failing.py    what does not stay alive where it is, and nodes that are left out
 planning.py   which supervisor runs which processes
+joining.py    which topologies are rebalanced by themselves, since a node can take part
 orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
 trials.py     which rebalances, and which other code, do not come to run
 nimbus.py     the daemon: one of several leads, and writes the assignments

@@ -10,7 +10,8 @@
    this leader has seen them before; and since when plans are on trial. A new leader counts anew.
 3. While the store cannot be reached nothing is decided; and what was missing before is counted anew after that:
    supervisors did not reach it either, and come back one after the other.
-4. A record that cannot be read is named in the log, and that topology is left as it is.
+4. Topologies that want it are rebalanced when a node can take part (joining.py).
+5. A record that cannot be read is named in the log, and that topology is left as it is.
 
 From: Storm's Nimbus, without what it does in the way of data: no heartbeat of a worker comes here.
 """
@@ -22,6 +23,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ..coordination import (
@@ -38,7 +40,8 @@ from ..coordination import (
     campaign,
 )
 from .failing import left_out
-from .orders import taken_back
+from .joining import QUIET_S, Joining
+from .orders import next_plan, taken_back
 from .planning import REASSIGN_S, Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
@@ -77,10 +80,10 @@ _Record = TypeVar("_Record")
 class Nimbus:
     """One of the daemons that may lead. `who`: what others read of the leader.
 
-    `waiting`: name of a topology → why it, or a part of it, has no place; while this one leads.
+    `waiting`: name of a topology → why it, or a part of it, has no place; while this one leads. `quiet_s`: see joining.
     """
 
-    def __init__(self, coordination: Coordination, clock: Clock, who: bytes) -> None:
+    def __init__(self, coordination: Coordination, clock: Clock, who: bytes, *, quiet_s: float = QUIET_S) -> None:
         self.waiting: Mapping[str, str] = {}
         self._coordination = coordination
         self._clock = clock
@@ -90,6 +93,7 @@ class Nimbus:
         self._unreadable: dict[str, str] = {}
         self._left_out: frozenset[str] = frozenset()
         self._trials = Trials()
+        self._joining = Joining(quiet_s)
 
     async def run(self) -> None:
         """Lead whenever no other one does, until the session is lost: SessionLostError."""
@@ -160,7 +164,19 @@ class Nimbus:
             if self.waiting.get(name) != why:
                 log.warning("%s waits: %s", name, why)
         self.waiting = decisions.waiting
-        return self._due_s(found.seen)
+        joins_s = None if decisions.write or decisions.end else await self._let_join(term, found)
+        due_s = [each for each in (self._due_s(found.seen), joins_s) if each is not None]
+        return min(due_s, default=None)
+
+    async def _let_join(self, term: Term, found: _Found) -> float | None:
+        """Rebalance topologies that want it by themselves. Returns in how many seconds another one may be due."""
+        due = self._joining.due(found.seen, found.parents, self._clock.monotonic())
+        for name in due.now:
+            path, record = path_of(TOPOLOGIES, name), found.seen.topologies[name]
+            after = replace(next_plan(record), wait_s=None)
+            await term.commit([Put(path, pack(after), found.versions[path]), Put(TOPOLOGIES, b"")])
+            log.info("%s is rebalanced: a node can take part (topology.rebalance.auto)", name)
+        return None if due.in_s is None else max(due.in_s, RETRY_S)
 
     async def _take_back(self, term: Term, found: _Found, decisions: Decisions) -> None:
         """Go back to what was before plans that do not come to run."""
@@ -208,6 +224,7 @@ class Nimbus:
 
     def _count_anew(self) -> None:
         self._missing_since_s.clear()
+        self._joining.clear()
         self._there = frozenset()
         self._trials.count_anew()
 
@@ -238,7 +255,7 @@ class Nimbus:
 
 
 class _Found(NamedTuple):
-    """What was read, and the version of each node."""
+    """What was read, with the parents that run, and the version of each node."""
 
     seen: Seen
     parents: Mapping[str, ParentRecord]

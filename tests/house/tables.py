@@ -29,6 +29,7 @@ MACHINES: Final = (
     "cluster/health.py",
     "cluster/nimbus/capacity.py",
     "cluster/nimbus/failing.py",
+    "cluster/nimbus/joining.py",
     "cluster/nimbus/planning.py",
     "cluster/nimbus/records.py",
     "cluster/submitted/order.py",

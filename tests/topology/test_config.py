@@ -43,6 +43,7 @@ STORM_KEYS = {
     "restart_backoff_s": ["topology.restart.backoff.secs"],
     "graceful_stop_s": ["topology.graceful.stop.secs"],
     "max_task_parallelism": ["topology.max.task.parallelism"],
+    "rebalance_auto": ["topology.rebalance.auto"],
     "routing_cache_keys": ["topology.routing.cache.keys"],
     "watermark_lag_ms": ["topology.bolts.tuple.timestamp.max.lag.ms"],
     "watermark_interval_ms": ["topology.bolts.watermark.event.interval.ms"],
@@ -78,6 +79,7 @@ STORM_KEYS = {
 }
 OTHER: dict[str, Any] = {
     "trace_context": True,
+    "rebalance_auto": True,
     "enable_message_timeouts": False,
     "debug": True,
     "auto_task_hooks": ("a.b:C",),

@@ -11,8 +11,9 @@ the store or without. At the end one of them is lost for good: all goes on witho
 2. Assignments are written by the leader of that moment only.
 3. A process moves only when its supervisor has been silent for REASSIGN_S, or is named as one that does not stay alive
    there. In some worlds there is a third node, on which no worker stays alive: none is there at the end.
-4. A rebalance, and other code, run, or are taken back: what cannot run is never what is wanted at the end.
-5. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
+4. In every second world nimbus rebalances by itself when a node can take part: when all runs, and not too often.
+5. A rebalance, and other code, run, or are taken back: what cannot run is never what is wanted at the end.
+6. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
 """
@@ -52,6 +53,7 @@ from aiostorm.cluster.nimbus import (
     unpack,
     want,
 )
+from aiostorm.cluster.nimbus.joining import AUTO_KEY
 from aiostorm.cluster.supervisor import Key, Supervisor, SupervisorSeams
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World, world_loop
@@ -61,7 +63,7 @@ from . import topology
 from .nodes import Nodes
 from .processes import Machines, SimLaunching, SimNotes, SimProcesses
 from .programs import Ways, run_parent, run_worker
-from .watched import LOOK_S, NAME, WatchedTree
+from .watched import LOOK_S, NAME, QUIET_S, WatchedTree
 
 FAULTS_S = 40.0
 SETTLED_S = 120.0
@@ -85,6 +87,7 @@ class ClusterResult:
     acked: int = 0
     twice: int = 0
     moves: int = 0
+    joined: int = 0
 
 
 class ClusterWorld:
@@ -135,7 +138,7 @@ class ClusterWorld:
             while True:
                 async with self.ways.client(process) as coordination:
                     try:
-                        await Nimbus(coordination, LoopClock(), name.encode()).run()
+                        await Nimbus(coordination, LoopClock(), name.encode(), quiet_s=QUIET_S).run()
                     except CoordinationError:
                         continue
 
@@ -191,7 +194,8 @@ class ClusterWorld:
             for daemon in self.daemons:
                 daemon.start()
             tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._watch_store())]
-            record = TopologyRecord(topology.TARGET, workers=self.chance.choice((2, 3)))
+            auto = {AUTO_KEY: self.result.seed % 2 == 0}
+            record = TopologyRecord(topology.TARGET, config=auto, workers=self.chance.choice((2, 3)))
             await submit(client, NAME, record)
             await self._until("the topology runs", self._runs, 120 if self.bad_node else 60)
             await self._faults(client)
@@ -220,6 +224,7 @@ class ClusterWorld:
         self.result.acked = len(self.done.acked)
         self.result.twice = sum(self.done.executed.values()) - len(self.done.executed)
         self.result.moves = self.tree.moves
+        self.result.joined = self.tree.joined
         self.result.simulated_s = self.world.now_s
 
     async def _replace(self, client: Any) -> None:

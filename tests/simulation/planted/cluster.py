@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from aiostorm.cluster.coordination import Create
-from aiostorm.cluster.nimbus import ParentRecord, planning
+from aiostorm.cluster.nimbus import ParentRecord, joining, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
 from aiostorm.cluster.nimbus.trials import Trials
 from aiostorm.cluster.submitted import registration, trial
@@ -138,6 +138,17 @@ def what_does_not_stay_alive_is_not_moved() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def a_node_takes_part_while_the_parent_starts() -> Iterator[None]:
+    """Nimbus rebalances whatever is there."""
+
+    def settled(seen: planning.Seen, parents: Mapping[str, ParentRecord], name: str) -> bool:
+        return name in seen.assignments and seen.topologies[name].wanted != "KILLED"
+
+    with replaced(joining, "is_settled", settled):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -151,6 +162,7 @@ PLANTED: dict[str, Plant] = {
         what_does_not_stay_alive_is_not_moved,
         what_does_not_run_is_not_taken_back,
         what_ends_its_parent_is_not_taken_back,
+        a_node_takes_part_while_the_parent_starts,
     )
 }
 
@@ -160,6 +172,7 @@ FIRST_LOOK: dict[str, int] = {
     "what_does_not_stay_alive_is_not_moved": 10,
     "a_parent_outlives_its_session": 2,
     "what_ends_its_parent_is_not_taken_back": 3,
+    "a_node_takes_part_while_the_parent_starts": 12,
 }
 """The seed that found it the last time, where it is not 0."""
 
