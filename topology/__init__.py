@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     from .layout import Layout, layered
     from .outline import outlined
     from .pictures import drawn_inputs, graph_document, grouping_text
-    from .shown_settings import shown_setting
+    from .shown_settings import shown_setting, shown_value
     from .svg import Arrow, Box, draw_graph
     from .text import markup, printable, shortened
 
@@ -264,6 +264,7 @@ __all__ = [
     "share_out",
     "shortened",
     "shown_setting",
+    "shown_value",
     "split_columns",
     "spout",
     "stable_hash",
@@ -279,7 +280,7 @@ _LATER = {
     "layout": "Layout layered",
     "outline": "outlined",
     "pictures": "drawn_inputs graph_document grouping_text",
-    "shown_settings": "shown_setting",
+    "shown_settings": "shown_setting shown_value",
     "svg": "Arrow Box draw_graph",
     "text": "markup printable shortened",
 }

@@ -1,6 +1,7 @@
-"""Shown settings: the value of a setting as text for others to see. Secrets are not shown.
+"""Shown settings: the value of a setting as others may see it. Secrets are not shown.
 
-A value is hidden if the name of its setting says that it is a secret, and the user and password of a URL always are.
+A value is hidden if the name of its setting says that it is a secret, and the user and password of a URL always are. A
+text NAME=VALUE, as an argument may be, is judged by its NAME, too.
 """
 
 from __future__ import annotations
@@ -26,3 +27,13 @@ def shown_setting(name: str, value: Unchecked) -> str:
     if value is not None and _SECRET.search(name):
         return HIDDEN
     return _IN_URL.sub(HIDDEN, json.dumps(value, default=str, ensure_ascii=False))
+
+
+def shown_value(name: str, value: Unchecked) -> Unchecked:
+    """The value, with `***` for what is hidden. What JSON has no form for is a text."""
+    if isinstance(value, str) and "=" in value:
+        key, _, rest = value.partition("=")
+        if shown_setting(key, rest) == HIDDEN:
+            return f"{key}={HIDDEN}"
+    shown = shown_setting(name, value)
+    return HIDDEN if shown == HIDDEN else json.loads(shown)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..cluster.nimbus import Demand
+from ..cluster.nimbus import Demand, shown_record
 from .document import plain
 from .report import printable, table
 
@@ -41,8 +41,8 @@ def list_text(found: Sequence[TopologyInfo]) -> str:
 
 
 def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
-    """What was submitted, where it runs, and its last errors."""
-    record = each.record
+    """What was submitted, without its secrets; where it runs; and its last errors."""
+    record = shown_record(each.record)
     facts = [
         ("topology", each.name),
         ("state", f"{each.state}{'' if each.wanted == each.state else f' (wanted: {each.wanted})'}"),
@@ -113,7 +113,7 @@ def runs_text(each: TopologyInfo) -> str:
 
 
 def topology_document(each: TopologyInfo, errors: Sequence[ErrorEntry] | None = None) -> dict[str, Any]:
-    """A topology as JSON data."""
+    """A topology as JSON data, without its secrets."""
     known: dict[str, Any] = {
         "name": each.name,
         "state": each.state,
@@ -125,7 +125,7 @@ def topology_document(each: TopologyInfo, errors: Sequence[ErrorEntry] | None = 
         "generation": each.generation,
         "running_generation": each.running_generation,
         "started_s": each.started_s,
-        **_submitted(asdict(each.record)),
+        **_submitted(asdict(shown_record(each.record))),
     }
     if errors is not None:
         known["errors"] = [asdict(one) for one in errors]

@@ -16,13 +16,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...topology import shown_setting
+from ...topology import shown_value
 
 MAX_TEXT_CHARS: Final = 400
 MAX_ITEMS: Final = 50
 MAX_LINE_BYTES: Final = 16 * 1024
-
-HIDDEN: Final = "***"
 
 _CUT: Final = "…"
 
@@ -69,14 +67,7 @@ def _shown(name: str, value: Any) -> Any:
         each = sorted(value, key=str) if isinstance(value, set | frozenset) else value
         more_items = [f"{_CUT} {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else []
         return [_shown(name, one) for one in list(each)[:MAX_ITEMS]] + more_items
-    if isinstance(value, str) and "=" in value:  # an argument as PASSWORD=…
-        key, _, rest = value.partition("=")
-        value = f"{key}={HIDDEN}" if shown_setting(key, rest) == HIDDEN else value
-    shown = shown_setting(name, value)
-    try:
-        found = json.loads(shown)
-    except ValueError:  # it is hidden
-        found = shown
+    found = shown_value(name, value)
     return _cut(found) if isinstance(found, str) else found
 
 

@@ -5,6 +5,7 @@ capacity.py   what of each supervisor is taken: slots, memory, cores
 failing.py    what does not stay alive where it is, and nodes that are left out
 planning.py   which supervisor runs which processes
 joining.py    which topologies are rebalanced by themselves, since a node can take part
+shown.py      records without secrets, for those who may look
 orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
 trials.py     which rebalances, and which other code, do not come to run
 nimbus.py     the daemon: one of several leads, and writes the assignments
@@ -44,6 +45,7 @@ from .records import (
     unpack,
     worker_names,
 )
+from .shown import shown_record
 
 __all__ = [
     "ASSIGNMENTS",
@@ -84,6 +86,7 @@ __all__ = [
     "plan",
     "rebalance",
     "replace_code",
+    "shown_record",
     "submit",
     "take_back",
     "unpack",

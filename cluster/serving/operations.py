@@ -5,12 +5,13 @@
 3. Arguments are data of declared types; an argument that is not declared is refused. None is a path, or the name of a
    class. Code comes with the connection that submits it: a client cannot name what another one has sent.
 4. What an operation does is what a client of the store does: `Cluster` checks it, for both.
+5. A client is shown no secret in the settings and arguments of a topology, whatever its role is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -18,7 +19,7 @@ from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from ..access import GIVEN, RequestError, Role, TokenInfo, problems_of
 from ..client import NodeInfo, TopologyInfo
-from ..nimbus import ErrorEntry, Setting
+from ..nimbus import ErrorEntry, Setting, shown_record
 
 if TYPE_CHECKING:
     from ..client import Cluster
@@ -154,16 +155,21 @@ def table_of(operations: Iterable[Operation]) -> MappingProxyType[str, Operation
 # -- what they do ------------------------------------------------------------------------------------------------------
 
 
+def _shown(info: TopologyInfo) -> TopologyInfo:
+    return replace(info, record=shown_record(info.record))
+
+
 async def _topologies(session: Session, given: Nothing) -> list[TopologyInfo]:
-    return await session.cluster.topologies()
+    return list(map(_shown, await session.cluster.topologies()))
 
 
 async def _find(session: Session, given: Name) -> TopologyInfo | None:
-    return await session.cluster.find(given.name)
+    found = await session.cluster.find(given.name)
+    return None if found is None else _shown(found)
 
 
 async def _topology(session: Session, given: Name) -> TopologyInfo:
-    return await session.cluster.topology(given.name)
+    return _shown(await session.cluster.topology(given.name))
 
 
 async def _errors(session: Session, given: Name) -> tuple[ErrorEntry, ...]:
@@ -217,7 +223,7 @@ async def _upload(session: Session, given: Upload) -> None:
 async def _submit(session: Session, given: Submit) -> TopologyInfo:
     cluster: Cluster = session.cluster
     async with session.code(given.code) as code:
-        return await cluster.submit(
+        submitted = await cluster.submit(
             given.name,
             given.target,
             given.config,
@@ -234,6 +240,7 @@ async def _submit(session: Session, given: Submit) -> TopologyInfo:
             check=False,  # a client has done it: no code of a submission runs here
             submitted_by=session.who,
         )
+    return _shown(submitted)
 
 
 async def _tokens(session: Session, given: Nothing) -> list[TokenInfo]:

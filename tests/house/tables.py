@@ -32,6 +32,7 @@ MACHINES: Final = (
     "cluster/nimbus/joining.py",
     "cluster/nimbus/planning.py",
     "cluster/nimbus/records.py",
+    "cluster/nimbus/shown.py",
     "cluster/submitted/order.py",
     "cluster/report/card.py",
     "cluster/report/charts.py",

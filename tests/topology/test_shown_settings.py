@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.topology import shown_setting
+from aiostorm.topology import shown_setting, shown_value
 from aiostorm.topology.shown_settings import HIDDEN
 
 
@@ -42,3 +42,22 @@ def test_secrets_are_hidden_if_they_are_set(name: str) -> None:
 def test_so_are_keys(name: str) -> None:
     assert shown_setting(name, "c4nary") == HIDDEN
     assert shown_setting("key", "a") == '"a"'
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("topology.workers", 3, 3),
+        ("db.host", "a=b", "a=b"),
+        ("db.password", "c4nary", HIDDEN),
+        ("db.url", "amqp://me:c4nary@host/v", f"amqp://{HIDDEN}@host/v"),
+        ("db.password", None, None),
+        ("arguments", "API_KEY=c4nary", f"API_KEY={HIDDEN}"),
+        ("arguments", "--password=c4n=ary", f"--password={HIDDEN}"),
+        ("arguments", "amqp://me:c4=nary@host", f"amqp://{HIDDEN}@host"),
+        ("arguments", "url=amqp://me:c4nary@host", f"url=amqp://{HIDDEN}@host"),
+        ("secrets", ["c4nary"], HIDDEN),
+    ],
+)
+def test_a_value_is_shown_as_it_is_or_without_its_secret(name: str, value: object, shown: object) -> None:
+    assert shown_value(name, value) == shown

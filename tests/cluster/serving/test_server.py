@@ -98,6 +98,30 @@ async def test_code_is_replaced_and_what_is_not_given_stays(short_path: Path) ->
         assert after.record.former == first.record.plan()
 
 
+async def test_no_client_is_shown_a_secret_of_a_topology(short_path: Path) -> None:
+    config = {"db.password": "c4nary", "db.url": "amqp://me:c4nary@host", "my.key": "x"}
+    async with place(short_path) as made:
+        async with made.cluster(Role.ADMIN) as cluster:
+            submitted = await cluster.submit(
+                "words", "words:topology", config, arguments=("API_KEY=c4nary", "b"), workers=1, check=False
+            )
+            assert await cluster.topology("words") == submitted
+        async with made.link(made.tokens[Role.VIEWER]) as link:
+            asked: dict[str, dict[str, str]] = {
+                "topologies": {},
+                "topology": {"name": "words"},
+                "find": {"name": "words"},
+            }
+            for request, arguments in asked.items():
+                value, error = value_of(await link.ask(request, arguments, again=True))
+                assert error is None
+                assert (b"c4nary" in value, b"API_KEY=***" in value, b"my.key" in value) == (False, True, True), request
+        assert (submitted.record.config["db.password"], submitted.record.config["my.key"]) == ("***", "x")
+        stored = await made.served.cluster.topology("words")  # type: ignore[union-attr]
+        assert (stored.record.config, stored.record.arguments) == (config, ("API_KEY=c4nary", "b"))
+        assert "c4nary" not in str(made.audit())
+
+
 async def test_errors_are_those_of_the_store(short_path: Path) -> None:
     async with place(short_path) as made, made.cluster(Role.SUBMITTER) as cluster:
         with pytest.raises(OrderError, match="no topology 'words'"):
