@@ -142,8 +142,8 @@ def what_does_not_stay_alive_is_not_moved() -> Iterator[None]:
 def a_node_takes_part_while_the_parent_starts() -> Iterator[None]:
     """Nimbus rebalances whatever is there."""
 
-    def settled(seen: planning.Seen, parents: Mapping[str, ParentRecord], name: str) -> bool:
-        return name in seen.assignments and seen.topologies[name].wanted != "KILLED"
+    def settled(now: planning.Seen, parents: Mapping[str, ParentRecord], name: str) -> bool:
+        return name in now.assignments and now.topologies[name].wanted != "KILLED"
 
     with replaced(joining, "is_settled", settled):
         yield
