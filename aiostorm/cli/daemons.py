@@ -60,6 +60,9 @@ log = logging.getLogger("aiostorm.cli")
 RETRY_S: Final = 1.0
 """Until a store is opened again that could not be reached."""
 
+READY: Final = 2
+"""Processes that wait for a task on a node: a parent and a worker often move there together."""
+
 OpenStore = Callable[[], AbstractAsyncContextManager[Coordination]]
 
 
@@ -246,7 +249,7 @@ async def _supervise(
     output = home.slots(given.name).parent / "slot.log"
     waiting = ("slot", "--websockets") if listening.host else ("slot",)
     try:
-        async with files.owned(), DetachedPool("aiostorm", waiting, output) as processes:
+        async with files.owned(), DetachedPool("aiostorm", waiting, output, ready=READY) as processes:
             launcher = Launcher(home, options.store, given.name, code, given.more, given.retention, listening)
             seams = SupervisorSeams(open_store, processes, files, launcher)
             await Supervisor(given.name, record, seams, clock).run(stop)

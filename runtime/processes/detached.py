@@ -7,7 +7,7 @@
 
 1. A process has a session of its own, no parent watch, and no descriptor of its starter. What it prints before it has
    its task goes to `output`.
-2. A waiting process has imported what its task needs. One is always kept as a spare, and replaced soon after its use.
+2. A waiting process has imported what its task needs. Some are always kept ready, and are soon replaced when used.
 3. Its end is noticed by a descriptor of the process (pidfd); where there is none it is looked for, POLL_S apart. The
    exit code is known for own children only: an adopted process is another process's child.
 4. No signal goes to another process with the same id: a pidfd is one process, and its identity is compared before.
@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
 
-SOON_S: Final = 0.1
-"""Seconds after which a used spare is replaced: the process that uses it has begun then."""
+SOON_S: Final = 1.0
+"""Seconds after which a used spare is replaced: the process that uses it has begun then, and leaves a core to it."""
 
 AGAIN_S: Final = 5.0
 """Seconds until a spare is tried again that could not be started, or has ended."""
@@ -213,34 +213,34 @@ class WaitingProcess:
 class DetachedPool:
     """Starts processes with `python -m module arguments`, and adopts those of an earlier pool. Use it in `async with`.
 
-    `output`: a file for what processes print before they have a task. Leaving the block ends the spare; processes with
-    a task live on.
+    `output`: a file for what processes print before they have a task. `ready`: how many wait. Leaving the block ends
+    them; processes with a task live on.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], output: Path) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], output: Path, *, ready: int = 1) -> None:
         self._command = (sys.executable, "-m", module, *arguments)
         self._output = output
-        self._spare: WaitingProcess | None = None
+        self._count = ready
+        self._ready: list[WaitingProcess] = []
         self._processes: set[DetachedProcess] = set()
         self._changed = asyncio.Event()
         self._group = asyncio.TaskGroup()
         self._keeper: asyncio.Task[None]
 
     @property
-    def has_spare(self) -> bool:
-        """Is there a spare?"""
-        return self._spare is not None and self._spare.runs
+    def ready(self) -> Sequence[WaitingProcess]:
+        """Those that wait."""
+        return [spare for spare in self._ready if spare.runs]
 
     async def take(self) -> WaitingProcess:
-        """A process that waits for its task: the spare, or else a new one. SpawnError."""
-        spare, self._spare = self._spare, None
+        """A process that waits for its task: a spare, or else a new one. SpawnError."""
         self._changed.set()
-        if spare is None:
-            return await self._start()
-        if not spare.runs:
+        while self._ready:
+            spare = self._ready.pop(0)
+            if spare.runs:
+                return spare
             spare.abandon()
-            return await self._start()
-        return spare
+        return await self._start()
 
     def adopt(self, identity: ProcessIdentity) -> DetachedProcess | None:
         """A process that an earlier pool has started, if it still runs; None: it does not.
@@ -264,26 +264,26 @@ class DetachedPool:
         try:
             await self._group.__aexit__(None, None, None)
         finally:
-            if self._spare is not None:
-                await self._spare.end()
+            for spare in self._ready:
+                await spare.end()
             for process in list(self._processes):
                 process.release()
 
     async def _keep(self) -> None:
-        """There is always a spare."""
+        """There are always so many that wait."""
         while True:
-            if not self.has_spare:
-                if self._spare is not None:
-                    self._spare.abandon()
-                    log.warning("a spare process (pid %d) has ended: see %s", self._spare.identity.pid, self._output)
-                    self._spare = None
-                    await asyncio.sleep(AGAIN_S)
+            for spare in [spare for spare in self._ready if not spare.runs]:
+                self._ready.remove(spare)
+                spare.abandon()
+                log.warning("a spare process (pid %d) has ended: see %s", spare.identity.pid, self._output)
+                await asyncio.sleep(AGAIN_S)
+            if len(self._ready) < self._count:
                 try:
-                    self._spare = await self._start()
+                    self._ready.append(await self._start())
                 except SpawnError as error:
                     log.warning("no spare process: %s", error)
                     await asyncio.sleep(AGAIN_S)
-                    continue
+                continue
             await self._changed.wait()
             self._changed.clear()
             await asyncio.sleep(SOON_S)
@@ -321,7 +321,7 @@ class DetachedPool:
 
     def _forget(self, process: DetachedProcess) -> None:
         self._processes.discard(process)
-        self._changed.set()  # perhaps it was the spare
+        self._changed.set()  # perhaps it was a spare
 
 
 def _set(writable: asyncio.Future[None]) -> None:

@@ -126,14 +126,29 @@ async def test_it_has_nothing_of_its_starter(folder: Path) -> None:
 async def test_there_is_a_spare_again_soon(folder: Path) -> None:
     async with opened(folder) as pool:
         for _ in range(2):
-            await until(lambda: pool.has_spare)
+            await until(lambda: pool.ready)
             process = await started(pool, folder, "exit", "0")
-            assert not pool.has_spare
+            assert not pool.ready
             assert await process.wait() == 0
-        await until(lambda: pool.has_spare)
-        spare = pool._spare
-        assert spare is not None
+        await until(lambda: pool.ready)
+        [spare] = pool.ready
     assert not spare.runs, "it ends with its pool"
+
+
+async def test_there_may_be_several_ready(folder: Path) -> None:
+    opening = DetachedPool("detached_slot", (), folder / "slot.log", ready=2)
+    async with asyncio.timeout(PATIENCE_S), opening as pool:
+        await until(lambda: len(pool.ready) == 2)
+        identities = {spare.identity for spare in pool.ready}
+        taken = [await pool.take() for _ in range(3)]
+        assert {process.identity for process in taken[:2]} == identities
+        assert taken[2].identity not in identities
+        assert not pool.ready
+        for process in taken:
+            await process.end()
+        await until(lambda: len(pool.ready) == 2)
+        left = pool.ready
+    assert not any(spare.runs for spare in left)
 
 
 async def test_without_a_task_it_ends(folder: Path) -> None:
@@ -209,16 +224,16 @@ async def test_nothing_accumulates(folder: Path) -> None:
 
     async with opened(folder) as pool:
         await (await started(pool, folder, "exit", "0")).wait()
-        await until(lambda: pool.has_spare)
+        await until(lambda: pool.ready)
         before = descriptors()
         identities = []
         for _ in range(30):
             process = await started(pool, folder, "exit", "0")
             identities.append(process.identity)
             assert await process.wait() == 0
-        await until(lambda: pool.has_spare)
+        await until(lambda: pool.ready)
         assert descriptors() == before
-        assert not pool._processes - {pool._spare._process if pool._spare else None}
+        assert not pool._processes - {spare._process for spare in pool.ready}
         for identity in identities:
             with pytest.raises(ChildProcessError):
                 os.waitpid(identity.pid, os.WNOHANG)  # noqa: ASYNC222 - none is left as a zombie
