@@ -82,7 +82,9 @@ async def test_processes_outlive_their_supervisor_and_are_adopted(short_path: Pa
         await assign(client)
 
         async def all_run() -> bool:
-            return (await running(home)).keys() == keys
+            log = (short_path / "supervisor.log").read_text()  # a process is noted before it has its task
+            started = all(f"{key} (pid {one.pid}) is started" in log for key, one in (await running(home)).items())
+            return started and (await running(home)).keys() == keys
 
         async with supervisor(home, killed=True):
             await until(all_run)
