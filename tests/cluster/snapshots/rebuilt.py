@@ -140,7 +140,7 @@ class Driver:
         topology = endless() if target == "endless" else finite()
         config = Config().merge(topology.config).merge({"topology.workers": cluster._spread})
         timings = cluster._seams.timings or LifecycleTimings()
-        assignment = Assignment(f"{HERE}:{target}", (), cluster.workers, len(cluster.remote_names), timings)
+        assignment = Assignment(f"{HERE}:{target}", (), cluster.workers, len(cluster.remote_names), timings=timings)
         deployment = Deployment.make(cluster._registry, "job", topology, config, assignment)
         events = ExactlyOnce(SnapshotSetup(1, None, "place"), self.reports.append, self.lost.append)
         self.runtime = DistributedRuntime(
