@@ -148,9 +148,13 @@ class Hosted:
     """A LocalCluster with one topology."""
 
     address = "host.example:40000"
+    remote_names = ()
 
     def __init__(self) -> None:
         self.topologies: dict[str, Running] = {}
+
+    def expect_remote(self, *names: Any, since: int) -> None:
+        """No worker comes."""
 
     async def start(self) -> None:
         """Nothing to start."""

@@ -44,7 +44,8 @@ MAX_ENCODED: Final = 200
 
 Wanted = Literal["ACTIVE", "INACTIVE", "KILLED"]
 
-Setting = str | int | float | bool | None
+Setting = bool | int | float | str | None
+"""In this order: pydantic 2.8 writes a bool as the first type that takes it, which may be a float."""
 
 _Record = TypeVar("_Record")
 

@@ -70,6 +70,14 @@ def test_what_it_looks_like() -> None:
     )
 
 
+def test_a_setting_keeps_its_type() -> None:
+    config = {"a": True, "b": False, "c": 1, "d": 0, "e": 1.0, "f": 1.5, "g": "1", "h": None}
+    value = pack(TopologyRecord("m:t", config=config))
+    assert b'{"a":true,"b":false,"c":1,"d":0,"e":1.0,"f":1.5,"g":"1","h":null}' in value
+    read = unpack(TopologyRecord, "/x", value).config
+    assert {key: type(each) for key, each in read.items()} == {key: type(each) for key, each in config.items()}
+
+
 def test_a_field_of_a_later_version_is_ignored() -> None:
     assert unpack(AssignmentRecord, "/a", b'{"generation":1,"parent":"s","workers":["s"],"priority":7}') == (
         AssignmentRecord(1, "s", ("s",))
