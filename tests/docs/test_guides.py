@@ -24,6 +24,7 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     for name in ("main", "other"):  # credentials: options that name them want a folder
         (tmp_path / name).mkdir()
+    (tmp_path / "prices.csv").touch()  # an option that names it wants a file
     made = {} if page == TUTORIAL else guides.files(page)
     if page == TUTORIAL:  # it begins with a copy of the example
         shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
