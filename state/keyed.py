@@ -47,12 +47,14 @@ class State(dict[K, V]):
     or `mark` is called before the change.
     """
 
-    __slots__ = ("_everything", "_touched", "watcher")
+    __slots__ = ("_everything", "_touched", "rows", "watcher")
 
     def __init__(self, items: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         super().__init__(items)
         self._touched: set[K] = set()
         self._everything = False
+        self.rows = 0
+        """How many rows were executed since the last freeze, whether their keys were touched or not."""
         self.watcher: Watcher | None = None
         """The capture that is being packed; None if there is none."""
 
@@ -100,6 +102,7 @@ class State(dict[K, V]):
         """The keys that were touched since the last call. From now on a new set is filled."""
         touched, self._touched = self._touched, set()
         self._everything = False
+        self.rows = 0
         return touched
 
     def give_back(self, touched: set[K], everything: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,18 +88,23 @@ def words(corpus: Corpus, style: str) -> Topology:
     return builder.create_topology()
 
 
-def updates(keys: int, rows: int, changed_a_second: float) -> Topology:
-    """All keys once, and then updates of so many keys a second in each `rows`, at full speed."""
+def updates(keys: int, rows: int, changed_a_second: float, mark: Callable[[], None]) -> Topology:
+    """All keys once, and then updates of so many keys a second in each `rows`, at full speed.
+
+    `mark()` is called before and after the updates, in the process of the spout.
+    """
 
     @spout(outputs="key", tracked=False)
     def numbers(*, start: int = 0) -> Any:
-        began_s, at = time.perf_counter(), 0
         for at in range(start, keys):
             yield at
+        mark()
+        began_s, at = time.perf_counter(), 0
         for number in range(max(0, start - keys), rows):
             if number % 1000 == 0:
                 at = int((time.perf_counter() - began_s) * changed_a_second)
             yield (at + number % 1000) % keys
+        mark()
 
     builder = TopologyBuilder()
     builder.set_spout("numbers", numbers)

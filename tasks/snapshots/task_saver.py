@@ -50,7 +50,7 @@ FEW_KEYS: Final = 10_000
 """Captured in less than 0.2 ms."""
 
 MOST_UNTOUCHED: Final = 8
-"""So many snapshots in a row are full because nearly all keys have changed; before the next, keys are touched."""
+"""So many snapshots in a row are full because deltas would cost more; before the next, keys are touched."""
 
 
 class Tables(Protocol):
@@ -114,9 +114,13 @@ class TaskSaver:
 
     def begin(self, declared: StateDeclaration | None, content: Mapping[Any, Any]) -> None:
         """Make the state that the component declares, with this content."""
-        self.state = new_state(declared, content)
-        if self._agent.strict and isinstance(self.state, State):
+        self.state = state = new_state(declared, content)
+        if not isinstance(state, State):
+            return
+        if self._agent.strict:
             self._mirror = Mirror(f"component {self._task.component!r}, task {self._task.task_id}")
+        else:
+            state.expect_all()  # the first snapshot of an incarnation is full
 
     def check_first_rows(self) -> None:
         """UnsavableError if the state cannot be saved."""
@@ -189,21 +193,22 @@ class TaskSaver:
         if by_key is not None:
             if self._mirror is not None:
                 self._mirror.check(by_key)
+            rows = by_key.rows
             captures.append(Capture(by_key, self._task.component, self._task.task_id, full=full))
-            self._expect(by_key, touched, keys)
+            self._expect(by_key, touched, keys, rows)
         if tables is not None:
             captures.append(tables.capture(number, None if full else self._committed))
         if handle is not None:
             captures.append(HandleCapture(handle, number, self._task, full=full))
         return captures
 
-    def _expect(self, state: State[Any, Any], touched: int, keys: int) -> None:
-        """Where nearly all keys change between two snapshots, it need not be known which: touching them costs time.
+    def _expect(self, state: State[Any, Any], touched: int, keys: int, rows: int) -> None:
+        """Where a full snapshot costs less than to know for each row which keys change, keys are not touched.
 
         Every so often they are touched all the same, to see whether that has changed.
         """
-        all_change = self._untouched > 0 or not self._chain.delta_pays(touched, keys)
-        if all_change and self._untouched < MOST_UNTOUCHED and self._mirror is None:
+        not_worth_it = self._untouched > 0 or not self._chain.delta_pays(touched, keys, rows)
+        if not_worth_it and self._untouched < MOST_UNTOUCHED and self._mirror is None:
             self._untouched += 1
             state.expect_all()
         else:

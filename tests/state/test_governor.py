@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiostorm.state import BlobChain, BlobRef, Governor
-from aiostorm.state.governor import DELTA_KEY_S, FULL_KEY_S
+from aiostorm.state.governor import DELTA_KEY_S, FULL_KEY_S, TOUCH_ROW_S
 
 
 def test_the_interval_is_kept_while_snapshots_are_cheap() -> None:
@@ -82,6 +82,15 @@ def test_a_new_measurement_counts_half() -> None:
     assert limit_of(chain) == 160_000, "twice the seconds a key: between the old ones and the new ones"
     chain.measured(1_000, 1_000 * 7 * DELTA_KEY_S, full=False)
     assert limit_of(chain) == 40_000
+
+
+def test_a_delta_does_not_pay_where_touching_its_rows_costs_more_than_a_full_snapshot() -> None:
+    chain, keys = BlobChain(), 1_000_000
+    rows = round(keys * FULL_KEY_S / TOUCH_ROW_S)
+    assert chain.delta_pays(1, keys, rows - 1_000)
+    assert not chain.delta_pays(1, keys, rows + 1_000)
+    assert chain.delta_pays(50_000, keys)
+    assert not chain.delta_pays(50_000, keys, rows // 2)
 
 
 def test_500_keys_are_measured_and_fewer_or_no_time_are_not() -> None:
