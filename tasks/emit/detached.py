@@ -7,7 +7,8 @@
 
 1. The message of a row gets one sub-tree and one edge, at the acker of its root, however many of its rows are in the
    segment. A row of several messages (anchors) is in several sub-trees.
-2. A tree of one message is never split: its edge stays, and is done when the last of its rows is.
+2. A tree of one message is never split: its edge stays, and is done when the last of its rows is. A segment with
+   several such trees, and no others, is detached all the same: then none of them waits for the row of another.
 3. Afterwards rows are counted down for each root, no longer for the segment. A row that was acked or failed has no
    messages any more: rows emitted as its children later are untracked.
 4. A row that has been executed and is held, and one that waits to be executed, are treated alike.
@@ -74,11 +75,16 @@ class DetachResult(NamedTuple):
 
 def can_detach(segment: Segment) -> bool:
     """Has the segment open rows that can leave their trees?"""
-    if not segment.open or type(segment.lineage) is Detached:
+    lineage = segment.lineage
+    if not segment.open or type(lineage) is Detached:
         return False
-    if segment.lineage is not None:
-        return not all(map(is_single_root, segment.lineage.edges))
-    return bool(segment.root) and not is_single_root(segment.root)
+    if lineage is None:
+        return bool(segment.root) and not is_single_root(segment.root)
+    if not all(map(is_single_root, lineage.edges)):
+        return True
+    # Trees of one message stay. But of several each must wait for its own rows only; the rows of a batch of columns
+    # are in all of them.
+    return len(lineage.edges) > 1 and not isinstance(lineage.pairs, RepeatedAnchor)
 
 
 def detach_rows(segment: Segment, ids: IdSource, ackers: int, executed: int = 0) -> DetachResult:

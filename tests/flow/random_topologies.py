@@ -13,6 +13,7 @@ from typing import Any
 
 from aiostorm import BasicBolt, Bolt, Config, LocalCluster, RunningTopology, Topology, TopologyBuilder, bolt
 from aiostorm.acker import AckerActor
+from aiostorm.testing.simulation.chance import SeededRng
 
 from . import random_model
 from .random_model import FIELDS, Ids, Model, Numbers, generator_spout
@@ -355,11 +356,11 @@ async def _start(cluster: LocalCluster, seed: int, tree_sizes: tuple[int, ...]) 
     return running, model
 
 
-async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -> Model:
-    """Run one to its end; AssertionError with every problem found."""
+async def run(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256), order: int = 0) -> Model:
+    """Run one to its end; AssertionError with every problem found. `order`: another one of shuffles and ids."""
     rng = random.Random(~seed)
     tasks_before = asyncio.all_tasks()
-    async with LocalCluster() as cluster:
+    async with LocalCluster(rng=_order(seed, order)) as cluster:
         running, model = await _start(cluster, seed, tree_sizes)
         config = running.config
         for _ in range(rng.choice([0, 0, 1, 3])):
@@ -393,7 +394,7 @@ async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -
     """Run one and kill it somewhere on the way; AssertionError with every problem found."""
     rng = random.Random(~seed)
     tasks_before = asyncio.all_tasks()
-    async with LocalCluster() as cluster:
+    async with LocalCluster(rng=_order(seed)) as cluster:
         running, model = await _start(cluster, seed, tree_sizes)
         await _a_while(rng)
         await running.kill(rng.choice([0, 0, 0.01, None]))
@@ -407,6 +408,11 @@ async def run_killed(seed: int, tree_sizes: tuple[int, ...] = (1, 3, 64, 256)) -
     assert not left, f"leaked: {left}"
     assert not model.problems, "\n".join([f"seed {seed}:", *model.problems[:20]])
     return model
+
+
+def _order(seed: int, order: int = 0) -> SeededRng:
+    """Shuffles and ids that are the same in each run of a seed."""
+    return SeededRng(random.Random(f"order {order} of {seed}"))
 
 
 async def _a_while(rng: random.Random) -> None:

@@ -35,6 +35,12 @@ def test_a_kill_at_any_time_leaves_nothing(first: int) -> None:
     assert _executed(random_topologies.run_killed, range(first, first + KILLED)) > 0
 
 
+def test_a_message_does_not_wait_for_a_row_that_was_made_of_another() -> None:
+    """Both were made of rows that had left their trees, and are in one segment; the other row is forgotten."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(random_topologies.run(538, order=51))
+
+
 def _executed(run: Callable[[int], Coroutine[Any, Any, Any]], seeds: range) -> int:
     logging.disable(logging.CRITICAL)  # bolts fail on purpose, tens of thousands of times
     try:

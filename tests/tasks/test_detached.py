@@ -90,6 +90,33 @@ def test_a_tree_of_one_message_is_never_split() -> None:
     assert lineage.left[ALONE] == 1
 
 
+async def test_trees_of_one_message_do_not_wait_for_each_others_rows() -> None:
+    """What a bolt made of rows that were detached: each row has its own tree already."""
+    books, box = ack_batch()
+    one, two, three = (single_root(number) for number in (1, 2, 3))
+    segment = Segment(
+        ORIGIN, "abc", lineage=Lineage({one: 1, two: 2, three: 4}, [((one, 0),), ((two, 1),), ((three, 2),)])
+    )
+    books.withhold(segment)
+    settled(books, segment, 0)
+    books.post()
+    assert sent_to(box) == [], "rows 1 and 2 are held"
+    assert books.detach(segment, ids())
+    books.post()
+    assert sent_to(box) == [({one: 1}, [])]
+    assert not can_detach(segment)
+    settled(books, segment, 2)
+    books.post()
+    assert sent_to(box) == [({three: 4}, [])], "row 1 is still held, or forgotten"
+
+
+def test_what_cannot_wait_for_another_row_stays() -> None:
+    one, two = single_root(1), single_root(2)
+    assert not can_detach(Segment(ORIGIN, [1, 2], lineage=Lineage({one: 1}, [((one, 0),), ((one, 0),)])))
+    columns = RepeatedAnchor(((one, 0), (two, 0)), 2)
+    assert not can_detach(Segment(ORIGIN, [1, 2], lineage=Lineage({one: 1, two: 2}, columns)))
+
+
 def test_a_batch_of_columns_is_one_message() -> None:
     segment = Segment(ORIGIN, [1, 2, 3], root=7, edge=100, indices=RepeatedAnchor(5, 3))
     detached = detach_rows(segment, ids(), 1)
