@@ -53,6 +53,8 @@ KILL_S: Final = 22
 """About what one kill takes, until the next one."""
 
 GIVE_UP_S: Final = 60.0
+BANK_RATE: Final = 300
+"""Transfers a second."""
 
 
 class Nodes:
@@ -158,7 +160,7 @@ class Scenarios:
         losses = await self._lose(name, kills, of_parent=of_parent)
         await self._finished(name)
         (bench.out / "kills.json").write_text('{"kills": [], "pids": {}}')
-        said = await _verified("benchmarks.kills.verify", bench.out, count)
+        said = await verified("benchmarks.kills.verify", bench.out, count)
         kills_s = [at_s for at_s, _ in losses]
         tasks = [silences_after(kills_s, times_s) for times_s in written_by_task(bench.out)]
         parts = [max(of_tasks) for of_tasks in zip(*tasks, strict=True)]
@@ -171,26 +173,17 @@ class Scenarios:
 
     async def exact(self, kills: int) -> None:
         """The bank, exactly once."""
-        bench, rate = self.bench, 300
-        folder = bench.folder / "bank"
-        (folder / "files").mkdir(parents=True)
-        (folder / "parquet").mkdir()
-        with contextlib.closing(sqlite3.connect(folder / "bank.db")) as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("CREATE TABLE legs (account, transfer, amount, balance, legs)")
-        count = rate * (15 + KILL_S * kills)
-        target = ("benchmarks.bank.topology:topology", str(folder), str(count), str(rate))
-        options = ("--guarantee", "exactly-once", "--state", f"file://{bench.folder}/state")
-        interval = ("-c", "topology.snapshot.interval.ms=200")
-        await bench.command("submit", *target, "--name", "exact", "--workers", "4", *options, *interval, "--wait", "60")
+        bench = self.bench
+        count = BANK_RATE * (15 + KILL_S * kills)
+        folder = await submit_bank(bench, "exact", count, workers=4)
         await asyncio.sleep(SETTLE_S)
         commits: list[float] = []
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(_watch_commits(folder / "bank.db", commits))
+            watching = group.create_task(watch_commits(folder / "bank.db", commits))
             losses = await self._lose("exact", kills, of_parent=True)
             watching.cancel()
         await self._finished("exact")
-        said = await _verified("benchmarks.bank.verify", folder, count)
+        said = await verified("benchmarks.bank.verify", folder, count)
         silences = silences_after([at_s for at_s, _ in losses], commits)
         self._keep("exact", losses, {"transfers": count, **said}, {"silence of the database": silences})
         for sink, found in said.items():
@@ -271,7 +264,22 @@ def written_by_task(out: Path) -> list[list[float]]:
     return found
 
 
-async def _watch_commits(database: Path, commits: list[float]) -> None:
+async def submit_bank(bench: Bench, name: str, count: int, *, workers: int) -> Path:
+    """Submit the topology of benchmarks.bank, exactly once. The folder of what it writes."""
+    folder = bench.folder / "bank"
+    (folder / "files").mkdir(parents=True)
+    (folder / "parquet").mkdir()
+    with contextlib.closing(sqlite3.connect(folder / "bank.db")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE legs (account, transfer, amount, balance, legs)")
+    target = ("benchmarks.bank.topology:topology", str(folder), str(count), str(BANK_RATE))
+    options = ("--guarantee", "exactly-once", "--state", f"file://{bench.folder}/state", "--workers", str(workers))
+    interval = ("-c", "topology.snapshot.interval.ms=200")
+    await bench.command("submit", *target, "--name", name, *options, *interval, "--wait", "60")
+    return folder
+
+
+async def watch_commits(database: Path, commits: list[float]) -> None:
     """When there was more in the database."""
     with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         before = None
@@ -283,7 +291,7 @@ async def _watch_commits(database: Path, commits: list[float]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def _verified(verifier: str, folder: Path, count: int) -> dict[str, Any]:
+async def verified(verifier: str, folder: Path, count: int) -> dict[str, Any]:
     """What a process of its own says about the files."""
     command = [sys.executable, "-m", verifier, str(folder), str(count)]
     said = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
