@@ -50,8 +50,14 @@ class FieldRef(Strict):
     fieldPath: Literal["metadata.name", "metadata.namespace", "spec.nodeName", "status.podIP"]  # noqa: N815
 
 
+class ConfigMapKeyRef(Strict):
+    name: str
+    key: str
+
+
 class ValueFrom(Strict):
-    fieldRef: FieldRef  # noqa: N815
+    fieldRef: FieldRef | None = None  # noqa: N815
+    configMapKeyRef: ConfigMapKeyRef | None = None  # noqa: N815
 
 
 class Environment(Strict):
@@ -84,34 +90,59 @@ class Resources(Strict):
 class Mount(Strict):
     name: str
     mountPath: str = Field(pattern="^/")  # noqa: N815
+    readOnly: bool = False  # noqa: N815
 
 
-class Container(Strict):
+class InitContainer(Strict):
     name: str
     image: str
+    command: list[str] = []
     args: list[str]
     env: list[Environment] = []
     securityContext: ContainerSecurity  # noqa: N815
     resources: Resources
-    readinessProbe: Probe  # noqa: N815
     volumeMounts: list[Mount]  # noqa: N815
 
 
+class Container(InitContainer):
+    readinessProbe: Probe  # noqa: N815
+
+
 class EmptyDir(Strict):
-    medium: Literal["", "Memory"]
+    medium: Literal["", "Memory"] = ""
     sizeLimit: str  # noqa: N815
+
+
+class SecretSource(Strict):
+    secretName: str  # noqa: N815
+    defaultMode: int  # noqa: N815
+
+
+class ClaimSource(Strict):
+    claimName: str  # noqa: N815
 
 
 class Volume(Strict):
     name: str
-    emptyDir: EmptyDir  # noqa: N815
+    emptyDir: EmptyDir | None = None  # noqa: N815
+    secret: SecretSource | None = None
+    persistentVolumeClaim: ClaimSource | None = None  # noqa: N815
+
+
+class Spread(Strict):
+    maxSkew: int  # noqa: N815
+    topologyKey: Literal["kubernetes.io/hostname"]  # noqa: N815
+    whenUnsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"]  # noqa: N815
+    labelSelector: Selector  # noqa: N815
 
 
 class PodSpec(Strict):
     automountServiceAccountToken: Literal[False]  # noqa: N815
-    shareProcessNamespace: bool  # noqa: N815
+    shareProcessNamespace: bool = False  # noqa: N815
     terminationGracePeriodSeconds: int  # noqa: N815
     securityContext: PodSecurity  # noqa: N815
+    topologySpreadConstraints: list[Spread] = []  # noqa: N815
+    initContainers: list[InitContainer] = []  # noqa: N815
     containers: list[Container]
     volumes: list[Volume]
 
@@ -122,7 +153,7 @@ class Template(Strict):
 
 
 class ClaimSpec(Strict):
-    accessModes: list[Literal["ReadWriteOnce"]]  # noqa: N815
+    accessModes: list[Literal["ReadWriteOnce", "ReadWriteMany"]]  # noqa: N815
     resources: Resources
 
 
@@ -131,9 +162,60 @@ class Claim(Strict):
     spec: ClaimSpec
 
 
+class PersistentVolumeClaim(Claim):
+    apiVersion: Literal["v1"]  # noqa: N815
+    kind: Literal["PersistentVolumeClaim"]
+
+
+class ConfigMap(Strict):
+    apiVersion: Literal["v1"]  # noqa: N815
+    kind: Literal["ConfigMap"]
+    metadata: Metadata
+    data: dict[str, str]
+
+
+class DeploymentSpec(Strict):
+    replicas: int
+    selector: Selector
+    template: Template
+
+
+class Deployment(Strict):
+    apiVersion: Literal["apps/v1"]  # noqa: N815
+    kind: Literal["Deployment"]
+    metadata: Metadata
+    spec: DeploymentSpec
+
+
+class ServiceSpec(Strict):
+    clusterIP: Literal["None"]  # noqa: N815
+    publishNotReadyAddresses: bool  # noqa: N815
+    selector: dict[str, str]
+
+
+class Service(Strict):
+    apiVersion: Literal["v1"]  # noqa: N815
+    kind: Literal["Service"]
+    metadata: Metadata
+    spec: ServiceSpec
+
+
+class BudgetSpec(Strict):
+    maxUnavailable: int  # noqa: N815
+    selector: Selector
+
+
+class PodDisruptionBudget(Strict):
+    apiVersion: Literal["policy/v1"]  # noqa: N815
+    kind: Literal["PodDisruptionBudget"]
+    metadata: Metadata
+    spec: BudgetSpec
+
+
 class StatefulSetSpec(Strict):
     serviceName: str  # noqa: N815
     replicas: int
+    podManagementPolicy: Literal["OrderedReady", "Parallel"] = "OrderedReady"  # noqa: N815
     selector: Selector
     template: Template
     volumeClaimTemplates: list[Claim]  # noqa: N815
@@ -146,10 +228,18 @@ class StatefulSet(Strict):
     spec: StatefulSetSpec
 
 
+class Peer(Strict):
+    podSelector: Selector  # noqa: N815
+
+
+class Ingress(Strict):
+    from_: list[Peer] = Field(alias="from")
+
+
 class PolicySpec(Strict):
     podSelector: Selector  # noqa: N815
     policyTypes: list[Literal["Ingress", "Egress"]]  # noqa: N815
-    ingress: list[dict[str, object]]
+    ingress: list[Ingress]
 
 
 class NetworkPolicy(Strict):
@@ -163,3 +253,7 @@ class Kustomization(Strict):
     apiVersion: Literal["kustomize.config.k8s.io/v1beta1"]  # noqa: N815
     kind: Literal["Kustomization"]
     resources: list[str]
+
+
+Object = StatefulSet | Deployment | Service | ConfigMap | PersistentVolumeClaim | PodDisruptionBudget | NetworkPolicy
+KINDS = {kind.__name__: kind for kind in Object.__args__}

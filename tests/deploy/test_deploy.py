@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,13 +13,28 @@ from typing import Any
 import click
 import pytest
 import yaml
+from cryptography import x509
 
 from aiostorm.cli import cli
 
-from .kubernetes import Kustomization, NetworkPolicy, StatefulSet
+from .kubernetes import (
+    KINDS,
+    Claim,
+    ConfigMap,
+    Deployment,
+    Kustomization,
+    NetworkPolicy,
+    Object,
+    PodDisruptionBudget,
+    Service,
+    StatefulSet,
+    Template,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
+SUPERVISORS = "StatefulSet aiostorm-supervisor"
+POLICY = "NetworkPolicy aiostorm-supervisor"
 
 
 def parses(arguments: list[str]) -> None:
@@ -101,41 +117,161 @@ def test_the_compose_file_is_a_cluster_on_one_host():
     assert set(found["volumes"]) == {"home"}
 
 
+def test_the_other_compose_file_is_two_nodes_with_certificates_of_their_own():
+    [found] = documents("compose-several.yaml")
+    services = found["services"]
+    image = {name: each for name, each in services.items() if each["image"] == "aiostorm"}
+    assert set(services) - set(image) == {"zookeeper"}
+    for name, service in image.items():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert "ports" not in service
+        assert all(volume.partition(":")[0] in found["volumes"] for volume in service["volumes"])
+        if name == "certificates":
+            continue
+        parses(service["command"])
+        assert service["environment"]["AIOSTORM_STORE"] == "zk://zookeeper:2181/aiostorm"
+        assert service["depends_on"]["certificates"] == {"condition": "service_completed_successfully"}
+    nodes = {name: each["command"] for name, each in services.items() if each.get("command", [""])[0] == "supervisor"}
+    assert len(nodes) == 2
+    script = services["certificates"]["command"][0]
+    for name, command in nodes.items():
+        assert command[command.index("--host") + 1] == name
+        folder = command[command.index("--credentials") + 1]
+        assert f"--node {name}" in script
+        assert folder == f"/certificates/certs/nodes/{name}"
+    assert [each["command"][0] for each in services.values() if "command" in each].count("nimbus") == 2
+
+
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_manifests_are_what_kubernetes_knows():
-    [kustomization] = documents("kubernetes/kustomization.yaml")
+def objects(folder: str) -> dict[str, Object]:
+    """All objects of a folder, each as its kind says, by kind and name."""
+    [kustomization] = documents(f"kubernetes/{folder}/kustomization.yaml")
     files = Kustomization.model_validate(kustomization).resources
-    assert sorted([*files, "kustomization.yaml"]) == sorted(each.name for each in (DEPLOY / "kubernetes").iterdir())
-    [cluster] = documents("kubernetes/cluster.yaml")
-    [policy] = documents("kubernetes/network-policy.yaml")
-    spec = StatefulSet.model_validate(cluster).spec
-    labels = spec.template.metadata.labels
-    assert spec.selector.matchLabels == labels == NetworkPolicy.model_validate(policy).spec.podSelector.matchLabels
-    assert NetworkPolicy.model_validate(policy).spec.ingress == []
-    pod = spec.template.spec
-    volumes = {each.name for each in pod.volumes} | {each.metadata.name for each in spec.volumeClaimTemplates}
-    assert [each.args[0] for each in pod.containers] == ["nimbus", "nimbus", "supervisor"]
+    there = sorted(each.name for each in (DEPLOY / "kubernetes" / folder).iterdir())
+    assert sorted([*files, "kustomization.yaml"]) == there
+    read = [each for file in files for each in documents(f"kubernetes/{folder}/{file}")]
+    return {f"{each['kind']} {each['metadata']['name']}": KINDS[each["kind"]].model_validate(each) for each in read}
+
+
+def check_pod(template: Template, claims: list[Claim], maps: set[str]) -> None:
+    """Its containers start daemons, and mount what there is."""
+    pod = template.spec
+    volumes = {each.name for each in pod.volumes} | {each.metadata.name for each in claims}
+    mounted: set[str] = set()
     for container in pod.containers:
         parses(container.args)
         program, *arguments = container.readinessProbe.exec.command
         assert program == "aiostorm"
         parses(arguments)
-        assert {mount.name for mount in container.volumeMounts} == volumes
         assert container.resources.limits.memory
-    assert spec.replicas == 1, "without --host the processes of a topology find each other by sockets"
+    for container in (*pod.initContainers, *pod.containers):
+        mounted |= {mount.name for mount in container.volumeMounts}
+        for variable in container.env:
+            source = variable.valueFrom.configMapKeyRef
+            assert source is None or f"{source.name}/{source.key}" in maps
+    assert mounted == volumes
     user = dict(instructions())["USER"].split(":")
     assert user == [str(pod.securityContext.runAsUser), str(pod.securityContext.runAsGroup)]
 
 
+def test_one_pod_is_a_cluster():
+    found = objects("one-pod")
+    assert set(found) == {"StatefulSet aiostorm", "NetworkPolicy aiostorm"}
+    cluster, policy = found["StatefulSet aiostorm"], found["NetworkPolicy aiostorm"]
+    assert isinstance(cluster, StatefulSet)
+    assert isinstance(policy, NetworkPolicy)
+    spec = cluster.spec
+    labels = spec.template.metadata.labels
+    assert spec.selector.matchLabels == labels == policy.spec.podSelector.matchLabels
+    assert policy.spec.ingress == []
+    check_pod(spec.template, spec.volumeClaimTemplates, set())
+    pod = spec.template.spec
+    assert [each.args[0] for each in pod.containers] == ["nimbus", "nimbus", "supervisor"]
+    volumes = {each.name for each in pod.volumes} | {"home"}
+    assert all({mount.name for mount in each.volumeMounts} == volumes for each in pod.containers)
+    assert spec.replicas == 1, "without --host the processes of a topology find each other by sockets"
+
+
+def test_several_nodes_have_two_nimbuses_and_supervisors_with_names():
+    found = objects("several-nodes")
+    settings, nimbus, nodes = (
+        found[name] for name in ("ConfigMap aiostorm", "Deployment aiostorm-nimbus", SUPERVISORS)
+    )
+    assert isinstance(settings, ConfigMap)
+    assert isinstance(nimbus, Deployment)
+    assert isinstance(nodes, StatefulSet)
+    maps = {f"aiostorm/{key}" for key in settings.data}
+    check_pod(nimbus.spec.template, [], maps)
+    check_pod(nodes.spec.template, nodes.spec.volumeClaimTemplates, maps)
+    assert nimbus.spec.replicas == 2
+    assert nimbus.spec.selector.matchLabels == nimbus.spec.template.metadata.labels
+    labels = nodes.spec.selector.matchLabels
+    assert labels == nodes.spec.template.metadata.labels
+    service, budget, policy = (
+        found[name] for name in ("Service aiostorm-supervisors", "PodDisruptionBudget aiostorm-supervisor", POLICY)
+    )
+    assert isinstance(service, Service)
+    assert isinstance(budget, PodDisruptionBudget)
+    assert isinstance(policy, NetworkPolicy)
+    assert nodes.spec.serviceName == service.metadata.name
+    assert labels == service.spec.selector == budget.spec.selector.matchLabels == policy.spec.podSelector.matchLabels
+    assert [peer.podSelector.matchLabels for rule in policy.spec.ingress for peer in rule.from_] == [labels]
+    [supervisor] = nodes.spec.template.spec.containers
+    host = supervisor.args[supervisor.args.index("--host") + 1]
+    assert host == f"$(POD).{service.metadata.name}", "the name that its certificate has"
+    [copies] = nodes.spec.template.spec.initContainers
+    assert supervisor.args[supervisor.args.index("--credentials") + 1] == "/credentials/node"
+    assert "/credentials/node/$file" in copies.args[0]
+    page = (ROOT / "docs/how-to/cluster-in-containers.md").read_text()
+    for pod in range(nodes.spec.replicas):
+        assert f"aiostorm-supervisor-{pod}" in page, "its certificate is made there"
+
+
+def test_each_node_of_the_manifests_gets_the_files_of_its_certificate(tmp_path: Path):
+    """The commands of the page and of the pod, with the shell."""
+    page = (ROOT / "docs/how-to/cluster-in-containers.md").read_text()
+    [block] = re.findall(r"```console\n(nodes=.*?)```", page, re.DOTALL)
+    commands = block.partition("kubectl apply")[0]
+    aiostorm = f'aiostorm() {{ {sys.executable} -m aiostorm "$@"; }}\n'
+    kubectl = (
+        'kubectl() { shift 4; for each; do each=${each#--from-file=}; cp "${each#*=}" "secret/${each%%=*}"; done; }\n'
+    )
+    (tmp_path / "secret").mkdir()
+    subprocess.run(["sh", "-euc", aiostorm + kubectl + commands], cwd=tmp_path, check=True, capture_output=True)
+    nodes = objects("several-nodes")[SUPERVISORS]
+    assert isinstance(nodes, StatefulSet)
+    [copies] = nodes.spec.template.spec.initContainers
+    program, options = copies.command
+    for pod in range(nodes.spec.replicas):
+        name = f"aiostorm-supervisor-{pod}"
+        script = (
+            copies.args[0].replace("/secret", str(tmp_path / "secret")).replace("/credentials", str(tmp_path / name))
+        )
+        subprocess.run([program, options, script], check=True, env={"POD": name, "PATH": os.environ["PATH"]})
+        made = {each.name: each for each in (tmp_path / name / "node").iterdir()}
+        assert set(made) == {"certificate.pem", "key.pem", "ca.pem", "credentials"}
+        assert {each.stat().st_mode & 0o777 for each in made.values()} == {0o600}
+        certificate = x509.load_pem_x509_certificate(made["certificate.pem"].read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert f"{name}.aiostorm-supervisors" in names.get_values_for_type(x509.DNSName)
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
-def test_kubectl_reads_the_manifests():
+@pytest.mark.parametrize("folder", ["one-pod", "several-nodes"])
+def test_kubectl_reads_the_manifests(folder: str):
     done = subprocess.run(
-        ["kubectl", "kustomize", str(DEPLOY / "kubernetes")], capture_output=True, text=True, check=False, timeout=60
+        ["kubectl", "kustomize", str(DEPLOY / "kubernetes" / folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert sorted(each["kind"] for each in yaml.safe_load_all(done.stdout)) == ["NetworkPolicy", "StatefulSet"]
+    read = [f"{each['kind']} {each['metadata']['name']}" for each in yaml.safe_load_all(done.stdout)]
+    assert sorted(read) == sorted(objects(folder))
 
 
 # -- systemd -----------------------------------------------------------------------------------------------------------
