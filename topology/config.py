@@ -194,6 +194,12 @@ class Config(LivenessConfig, SnapshotConfig):
     rebalance_auto: bool = _setting(
         False, "Whether a cluster rebalances the topology when a node can take part.", "topology.rebalance.auto"
     )
+    isolate_machines: Count = _setting(
+        0,
+        "Nodes of a cluster that the topology has for itself, where no other one runs; 0: it shares them.",
+        "topology.isolate.machines",
+        ge=0,
+    )
     routing_cache_keys: Count = _setting(
         65_536, "Keys that a grouping by fields remembers, in each process.", "topology.routing.cache.keys", ge=1
     )

@@ -35,7 +35,7 @@ _TOPOLOGY = """
     enable.v2.metrics.tick enabled.metric.names environment error.throttle.interval.secs event.logger.register
     eventlogger.executors eventlogger.max.retained.files eventlogger.rotation.size.mb executor.overflow.limit
     executor.send.buffer.size fall.back.on.java.serialization groups histogram.size hot.deploy.enable id
-    isolate.machines kryo.decorators kryo.factory kryo.register kryo.register.required kv.store.type
+    kryo.decorators kryo.factory kryo.register kryo.register.required kv.store.type
     localityaware.higher.bound localityaware.lower.bound logging.config logging.sensitivity master.single.worker
     master.thread.pool.size master.user.defined.stream.class master.worker.memory.size
     max.error.report.per.interval max.pending.metric.num max.replication.wait.time.sec

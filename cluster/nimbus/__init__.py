@@ -3,6 +3,10 @@
 records.py    topologies, supervisors, assignments and parents in the coordination store
 capacity.py   what of each supervisor is taken: slots, memory, cores
 failing.py    what does not stay alive where it is, and nodes that are left out
+pins.py       components whose tasks run only on nodes with certain labels
+isolation.py  topologies that have nodes of their own
+nodes.py      which nodes a topology may have
+free_slots.py the free slots for one topology, the best one first
 planning.py   which supervisor runs which processes
 joining.py    which topologies are rebalanced by themselves, since a node can take part
 shown.py      records without secrets, for those who may look
@@ -13,9 +17,12 @@ nimbus.py     the daemon: one of several leads, and writes the assignments
 
 from .capacity import Demand
 from .failing import left_out
+from .isolation import ISOLATE_KEY, Isolation, isolated_nodes
 from .nimbus import Nimbus, make_folders
+from .nodes import REASSIGN_S
 from .orders import MAX_WAIT_S, OrderError, confirm, rebalance, replace_code, submit, take_back, want, why_unknown
-from .planning import REASSIGN_S, Decisions, Seen, plan
+from .pins import check_pins, merged_pins
+from .planning import Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
     CLUSTER,
@@ -42,6 +49,7 @@ from .records import (
     name_in,
     pack,
     path_of,
+    pinned_workers,
     unpack,
     worker_names,
 )
@@ -51,6 +59,7 @@ __all__ = [
     "ASSIGNMENTS",
     "CLUSTER",
     "ERRORS",
+    "ISOLATE_KEY",
     "MAX_WAIT_S",
     "NIMBUSES",
     "NO_STORE",
@@ -67,6 +76,7 @@ __all__ = [
     "ErrorsRecord",
     "FailedProcess",
     "FormerPlan",
+    "Isolation",
     "Nimbus",
     "OrderError",
     "ParentRecord",
@@ -77,12 +87,16 @@ __all__ = [
     "SupervisorRecord",
     "TopologyRecord",
     "Wanted",
+    "check_pins",
     "confirm",
+    "isolated_nodes",
     "left_out",
     "make_folders",
+    "merged_pins",
     "name_in",
     "pack",
     "path_of",
+    "pinned_workers",
     "plan",
     "rebalance",
     "replace_code",

@@ -75,14 +75,15 @@ class Failed:
         found = [(on, why) for (process, on), why in self._failed.items() if process == PARENT_PROCESS]
         return f"its parent does not stay alive on {found[0][0]}: {found[0][1]}" if found else ""
 
-    def why_stuck(self, processes: Sequence[str], allowed: Sequence[str]) -> str:
-        """Why processes that fail are not moved, for people."""
-        why = next((why for (process, _), why in self._failed.items() if process in processes), "")
-        names = ", ".join(processes[:5]) + (", …" if len(processes) > 5 else "")
-        keeps = "does" if len(processes) == 1 else "do"
-        nowhere = all(self.where(process).issuperset(allowed) for process in processes)
-        if len(allowed) > 1 and nowhere:
-            where = f"on any of {len(allowed)} nodes: the fault is the topology's"
+    def why_stuck(self, stuck: Mapping[str, Sequence[str]]) -> str:
+        """Why processes that fail are not moved, for people. `stuck`: process → the nodes that it may have."""
+        why = next((why for (process, _), why in self._failed.items() if process in stuck), "")
+        names = ", ".join([*stuck][:5]) + (", …" if len(stuck) > 5 else "")
+        keeps = "does" if len(stuck) == 1 else "do"
+        nowhere = all(self.where(process).issuperset(allowed) for process, allowed in stuck.items())
+        count = len({on for allowed in stuck.values() for on in allowed})
+        if count > 1 and nowhere:
+            where = f"on any of {count} nodes: the fault is the topology's"
         elif nowhere:
             where = "on its node, and there is no other one"
         else:

@@ -41,8 +41,9 @@ from ..coordination import (
 )
 from .failing import left_out
 from .joining import QUIET_S, Joining
+from .nodes import REASSIGN_S
 from .orders import next_plan, taken_back
-from .planning import REASSIGN_S, Decisions, Seen, plan
+from .planning import Decisions, Seen, plan
 from .records import (
     ASSIGNMENTS,
     ERRORS,

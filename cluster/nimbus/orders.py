@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..coordination import BadVersionError, CoordinationError, Create, NodeExistsError, NoNodeError, Put
+from .pins import check_pins, merged_pins
 from .records import TOPOLOGIES, RefusedPlan, TopologyRecord, Wanted, name_in, pack, path_of, unpack
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ async def submit(coordination: Coordination, name: str, record: TopologyRecord) 
     """Hand a topology over to the cluster. OrderError if there is one of that name; ValueError; UnavailableError."""
     if record.workers < 1:
         raise ValueError(f"a topology has 1 worker or more, not {record.workers}")
+    check_pins(record.pins)
     try:
         await coordination.commit([Create(path_of(TOPOLOGIES, name), pack(record)), Put(TOPOLOGIES, b"")])
     except NodeExistsError as error:
@@ -67,12 +69,13 @@ async def rebalance(
     workers: int | None = None,
     parallelism: Mapping[str, int] | None = None,
     wait_s: float | None = None,
+    pins: Mapping[str, frozenset[str]] | None = None,
 ) -> TopologyRecord:
     """Spread a topology anew over the supervisors, with so many workers and tasks; None: as many as before.
 
     `parallelism`: component → tasks; the others have as many as before. `wait_s`: how long it may drain; None: its
-    message timeout. Returns the record. OrderError if there is none, or it is being killed; ValueError;
-    UnavailableError.
+    message timeout. `pins`: component → labels of its nodes (none: its pin ends); the others are as before. Returns the
+    record. OrderError if there is none, or it is being killed; ValueError for too many pins, too; UnavailableError.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"a topology has 1 worker or more, not {workers}")
@@ -81,7 +84,8 @@ async def rebalance(
     def changed(record: TopologyRecord) -> TopologyRecord:
         count = record.workers if workers is None else workers
         tasks = {**record.parallelism, **(parallelism or {})}
-        return replace(next_plan(record), workers=count, parallelism=tasks, wait_s=wait_s)
+        pinned = merged_pins(record.pins, pins or {})
+        return replace(next_plan(record), workers=count, parallelism=tasks, pins=pinned, wait_s=wait_s)
 
     return await _change(coordination, name, changed)
 

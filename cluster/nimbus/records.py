@@ -70,6 +70,7 @@ class FormerPlan:
     parallelism: dict[str, int] = field(default_factory=dict)
     worker_memory_bytes: int = 0
     worker_cores: float = 0.0
+    pins: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 _OF_A_PLAN: Final = tuple(each.name for each in fields(FormerPlan) if each.name != "generation")
@@ -90,9 +91,10 @@ class TopologyRecord:
 
     `blob`: the SHA-256 of its code, in hexadecimal; empty: the code is installed on the nodes. `workers`: how many
     processes. `parallelism`: component → tasks, where its code says otherwise. `fewer`: it may run with fewer workers
-    if there are too few free slots. `labels`: those that its nodes must have. `generation`: one more with each
-    rebalance. `submitted_s`: Unix time. `wait_s`: how long it may drain, when it is killed or rebalanced; None: its
-    message timeout. `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is not declared.
+    if there are too few free slots. `labels`: those that its nodes must have. `pins`: component → the labels of the
+    nodes that alone may run its tasks (see pins.py). `generation`: one more with each rebalance. `submitted_s`: Unix
+    time. `wait_s`: how long it may drain, when it is killed or rebalanced; None: its message timeout.
+    `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is not declared.
 
     `renewed`: the generation since which processes may be kept: an earlier one has other code. `former`: what it was
     before, until the present plan runs; `refused`: the last plan that did not run, until there is another order.
@@ -113,6 +115,7 @@ class TopologyRecord:
     worker_memory_bytes: int = 0
     worker_cores: float = 0.0
     parallelism: dict[str, int] = field(default_factory=dict)
+    pins: dict[str, frozenset[str]] = field(default_factory=dict)
     renewed: int = 1
     former: FormerPlan | None = None
     refused: RefusedPlan | None = None
@@ -174,13 +177,25 @@ class AssignmentRecord:
     """Where a topology runs: the supervisor of its parent, and that of each worker, in the order of the workers.
 
     `generation`: that of the topology which it was made for. `renewed`: processes that were started since this
-    generation are kept where they are assigned; 0: none of an earlier one.
+    generation are kept where they are assigned; 0: none of an earlier one. `labels`: for each worker those that its
+    node has, of the labels that pins name: it may only move to a node that has them, too. Empty: there are no pins.
     """
 
     generation: int
     parent: str
     workers: tuple[str, ...]
     renewed: int = 0
+    labels: tuple[frozenset[str], ...] = ()
+
+    def labels_of(self, index: int) -> frozenset[str]:
+        """The labels that the node of this worker must have because of its tasks."""
+        return self.labels[index] if index < len(self.labels) else frozenset()
+
+    def staying(self, after: AssignmentRecord | None) -> list[str]:
+        """The names of the workers that are where they were."""
+        places = () if after is None else after.workers
+        pairs = zip(worker_names(len(places)), self.workers, places, strict=False)
+        return [name for name, old, new in pairs if old == new]
 
     @property
     def since(self) -> int:
@@ -236,6 +251,16 @@ class ClusterRecord:
 def worker_names(count: int) -> list[str]:
     """The names of the workers of a topology, in the order of its assignment."""
     return [f"worker-{index + 1}" for index in range(count)]
+
+
+def pinned_workers(topology: TopologyRecord, assignment: AssignmentRecord) -> dict[str, tuple[str, ...]]:
+    """Pinned component → the workers that may run its tasks. `topology`: as of the generation of the assignment."""
+    workers = worker_names(len(assignment.workers))
+    return {
+        component: tuple(name for index, name in enumerate(workers) if labels <= assignment.labels_of(index))
+        for component, labels in topology.pins.items()
+        if labels
+    }
 
 
 def path_of(folder: str, name: str) -> str:

@@ -44,6 +44,7 @@ STORM_KEYS = {
     "graceful_stop_s": ["topology.graceful.stop.secs"],
     "max_task_parallelism": ["topology.max.task.parallelism"],
     "rebalance_auto": ["topology.rebalance.auto"],
+    "isolate_machines": ["topology.isolate.machines"],
     "routing_cache_keys": ["topology.routing.cache.keys"],
     "watermark_lag_ms": ["topology.bolts.tuple.timestamp.max.lag.ms"],
     "watermark_interval_ms": ["topology.bolts.watermark.event.interval.ms"],
@@ -80,6 +81,7 @@ STORM_KEYS = {
 OTHER: dict[str, Any] = {
     "trace_context": True,
     "rebalance_auto": True,
+    "isolate_machines": 2,
     "enable_message_timeouts": False,
     "debug": True,
     "auto_task_hooks": ("a.b:C",),
