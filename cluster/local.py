@@ -21,6 +21,7 @@ from ..tasks import MailboxWrapper, describe, direct
 from ..topology import Config, Segment, Topology, lost_at_restart
 from .local_runtime import LocalRuntime
 from .names import check_name, remote_names
+from .pinned import check_pinned
 from .running_topology import RunningTopology
 from .snapshots.place import Beginning
 from .targets import import_topology, target_of
@@ -31,14 +32,20 @@ if TYPE_CHECKING:  # imported only if there are workers, since these need a netw
     from .parent.assignment import Deployment
     from .parent.worker_lifecycle import LifecycleTimings
     from .parent.worker_registry import WorkerBackend, WorkerRegistry
+    from .pinned import Pinned
     from .runtimes import OnTaskGaveUp, TopologyRuntime
     from .snapshots.place import Restore
 
 log = logging.getLogger("aiostorm.cluster")
 
 
-_Origin = tuple[str, tuple[str, ...], dict[str, int]]
-"""Where a topology comes from: target, arguments, parallelism."""
+class _Origin(NamedTuple):
+    """Where a topology comes from, and what of it is not as its code says."""
+
+    target: str
+    arguments: tuple[str, ...]
+    parallelism: dict[str, int]
+    pinned: Pinned
 
 
 class _Seams(NamedTuple):
@@ -139,11 +146,13 @@ class LocalCluster:
         repeat_output: bool = False,
         active: bool = True,
         parallelism: Mapping[str, int] | None = None,
+        pinned: Mapping[str, Collection[str]] | None = None,
     ) -> RunningTopology:
         """Start a topology; returns when all its components are open and its spouts may emit.
 
         It may be given by its import string ("package.module:topology"), with arguments if that is a function. Without
         `active` its spouts emit nothing before `activate`. `parallelism`: component → tasks, if not as declared.
+        `pinned`: component → the remote workers that alone may run its tasks.
         `restore` (exactly once): the snapshot to continue from: "latest", a number, or None: begin from the start.
         RepeatedOutputError if sinks have committed rows after it, unless `repeat_output` allows to write them again.
         TargetError if there is none, or if workers could not find it; WorkerError if they cannot be started;
@@ -168,6 +177,9 @@ class LocalCluster:
             settings = settings.merge({"topology.workers": self._spread})
         sized = dict(parallelism or {})
         topology = topology.with_parallelism(sized) if sized else topology
+        if pinned:
+            check_pinned(topology, pinned, self.remote_names)
+        origin = _Origin(target, tuple(arguments), sized, dict(pinned or {}))
         running = RunningTopology(
             self._system,
             name,
@@ -175,7 +187,7 @@ class LocalCluster:
             settings,
             on_killed=lambda: self._forget(name),
             make_runtime=lambda gave_up: self._make_runtime(
-                name, topology, settings, (target, tuple(arguments), sized), gave_up, Beginning(restore, repeat_output)
+                name, topology, settings, origin, gave_up, Beginning(restore, repeat_output)
             ),
             page_url=lambda: str(getattr(self._page, "url", "")),
         )
@@ -349,8 +361,9 @@ class LocalCluster:
         start_limit_s = None if self._seams.backend is None else self._seams.backend.start_limit_s
         if self._seams.timings is None and start_limit_s is not None:
             timings = replace(timings, start_limit_s=start_limit_s)
-        target, arguments, parallelism = origin
-        assignment = Assignment(target, arguments, self.workers, len(self.remote_names), parallelism, timings)
+        remote = len(self.remote_names)
+        target, arguments, parallelism, pinned = origin
+        assignment = Assignment(target, arguments, self.workers, remote, parallelism, pinned, timings)
         return Deployment.make(registry, name, topology, settings, assignment)
 
     def _forget(self, name: str) -> None:

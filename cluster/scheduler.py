@@ -14,6 +14,8 @@
 6. With a `previous` placement, only as many tasks move as rule 1 requires: those of workers that have ended, and the
    surplus of a worker when another one joins. A moved task goes where its component has the fewest tasks; rule 2 may
    then be violated.
+7. Tasks of pinned components are placed only on the workers that may run them; the other rules then hold as far as that
+   allows (pinned.py).
 
 From: Storm's DefaultScheduler and EvenScheduler (slots sorted by node in turns, executors dealt out). 3 is ours; Storm
 leaves it to its ResourceAwareScheduler.
@@ -26,8 +28,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .pinned import place_pinned
+
 if TYPE_CHECKING:
     from ..topology import Plan, Topology
+    from .pinned import Pinned
 
 Placement = Mapping[int, str]
 """Task id → name of its worker."""
@@ -51,15 +56,25 @@ class WorkerInfo:
 
 
 def place(
-    topology: Topology, plan: Plan, workers: Sequence[WorkerInfo], previous: Placement | None = None
+    topology: Topology,
+    plan: Plan,
+    workers: Sequence[WorkerInfo],
+    previous: Placement | None = None,
+    pinned: Pinned | None = None,
 ) -> dict[int, str]:
-    """Task id → worker. ValueError without workers, or with two of the same name."""
+    """Task id → worker. ValueError without workers, or with two of the same name.
+
+    `pinned`: component → the workers that alone may run its tasks; it is already checked (see check_pinned).
+    """
     names = _in_turns([worker for worker in workers if not worker.on_driver])
     if not names or len({worker.name for worker in workers}) < len(workers):
         raise ValueError(f"tasks need one or more workers with different names, not {names}")
     kept = {task: worker.name for worker in workers if worker.on_driver for task in tasks_on_driver(topology, plan)}
     tasks_of = {component: tasks for component, tasks in plan.tasks_of.items() if kept.keys().isdisjoint(tasks)}
-    if previous is not None and any(task.task_id in previous for task in plan.tasks):
+    if pinned:
+        order = _in_order(tasks_of, plan)
+        placed = place_pinned(tasks_of, order, _neighbours(topology, tasks_of), names, pinned, previous)
+    elif previous is not None and any(task.task_id in previous for task in plan.tasks):
         placed = _moved(tasks_of, names, previous)
     else:
         placed = _NewPlacement(topology, plan, tasks_of, names).placement()
@@ -81,20 +96,31 @@ def _in_turns(workers: Sequence[WorkerInfo]) -> list[str]:
     return [name for _, _, name in sorted(keyed)]
 
 
+def _in_order(tasks_of: _TasksOf, plan: Plan) -> list[str]:
+    """The components in the order of the stream; first those that are in no stream, the ackers."""
+    return [*(c for c in tasks_of if c not in plan.order), *(c for c in plan.order if c in tasks_of)]
+
+
+def _neighbours(topology: Topology, tasks_of: _TasksOf) -> dict[str, Counter[str]]:
+    """Component → those with which it shares a stream, and how many streams."""
+    found: dict[str, Counter[str]] = {component: Counter() for component in tasks_of}
+    for spec in topology.components.values():
+        for subscription in spec.inputs:
+            one, other = subscription.source.component, spec.id
+            if one in tasks_of and other in tasks_of:
+                found[one][other] += 1
+                found[other][one] += 1
+    return found
+
+
 class _NewPlacement:
     """A new placement: each component has its share on every worker, and `extras` on some."""
 
     def __init__(self, topology: Topology, plan: Plan, tasks_of: _TasksOf, names: Sequence[str]) -> None:
         self._tasks_of = tasks_of
-        self._order = [component for component in plan.order if component in tasks_of]
+        self._order = _in_order(tasks_of, plan)
         self._names = names
-        self._neighbours: dict[str, Counter[str]] = {component: Counter() for component in tasks_of}
-        for spec in topology.components.values():
-            for subscription in spec.inputs:
-                one, other = subscription.source.component, spec.id
-                if one in tasks_of and other in tasks_of:
-                    self._neighbours[one][other] += 1
-                    self._neighbours[other][one] += 1
+        self._neighbours = _neighbours(topology, tasks_of)
         self._extras: dict[str, set[int]] = {}
         self._assign_extras()
         self._bring_together()
@@ -111,9 +137,8 @@ class _NewPlacement:
 
     def _assign_extras(self) -> None:
         """Assign the extras of all components to the workers in turn."""
-        in_order = dict.fromkeys([*(c for c in self._tasks_of if c not in self._order), *self._order])
         workers, next_one = len(self._names), 0
-        for component in in_order:
+        for component in self._order:
             count = len(self._tasks_of[component]) % workers
             self._extras[component] = {(next_one + i) % workers for i in range(count)}
             next_one += count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Self
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Assignment:
     """A topology for workers: its target, and how many local and remote workers it gets.
 
-    `parallelism`: component → tasks, where its code says otherwise.
+    `parallelism`: component → tasks, where its code says otherwise. `pinned`: component → the workers that alone may
+    run its tasks.
     """
 
     target: str
@@ -32,6 +33,7 @@ class Assignment:
     workers: int = 1
     remote_workers: int = 0
     parallelism: Mapping[str, int] = field(default_factory=dict)
+    pinned: Mapping[str, Collection[str]] = field(default_factory=dict)
     timings: LifecycleTimings = field(default_factory=LifecycleTimings)
 
 
@@ -59,7 +61,7 @@ class Deployment:
         plan = make_plan(topology, config)
         on_driver = bool(tasks_on_driver(topology, plan))
         infos = registry.allocate(assignment.workers, assignment.remote_workers, on_driver=on_driver)
-        placement = place(topology, plan, infos)
+        placement = place(topology, plan, infos, pinned=assignment.pinned)
         workers = tuple(info.name for info in infos)
         return cls(name, topology, config, assignment, plan, workers, placement, code_of(assignment.target))
 

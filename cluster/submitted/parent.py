@@ -26,7 +26,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ...runtime import AiostormError
 from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError, any_changed
@@ -42,6 +42,7 @@ from ..nimbus import (
     ParentRecord,
     TopologyRecord,
     path_of,
+    pinned_workers,
     unpack,
     want,
     worker_names,
@@ -49,6 +50,7 @@ from ..nimbus import (
 from .order import Order, order_for
 from .registration import Registration
 from .trial import Trial
+from .waiting import any_of
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -161,7 +163,7 @@ class SubmittedTopology:
                         said = True
             if stop.is_set():
                 self._process.leave(LEFT)
-            await _any_of(watches, stop, RETRY_S if found is None else None)
+            await any_of(watches, stop, RETRY_S if found is None else None)
 
     async def _read(self) -> _Found | None:
         """What the store has of the topology; None: it cannot be reached."""
@@ -204,7 +206,7 @@ class SubmittedTopology:
         """Run the topology, and end it; returns what it is to run next in the same processes."""
         async with asyncio.TaskGroup() as group:
             self._trial.begin(plan.topology, plan.assignment.generation)
-            running = group.create_task(self._run(cluster, plan.topology))
+            running = group.create_task(self._run(cluster, *plan))
             serving = group.create_task(self._serve(cluster))
             try:
                 return await self._follow(cluster, plan.assignment, running, watches, stop)
@@ -237,7 +239,7 @@ class SubmittedTopology:
             else:
                 return
 
-    async def _run(self, cluster: LocalCluster, topology: TopologyRecord) -> bool:
+    async def _run(self, cluster: LocalCluster, topology: TopologyRecord, assignment: AssignmentRecord) -> bool:
         """Submit it, and wait until it has finished. False: it has failed, or was killed."""
         try:
             running = await cluster.submit(
@@ -247,6 +249,7 @@ class SubmittedTopology:
                 arguments=topology.arguments,
                 active=topology.wanted == "ACTIVE",
                 parallelism=topology.parallelism,
+                pinned=pinned_workers(topology, assignment),
             )
             await running.wait_finished()
         except TopologyKilledError:  # from here
@@ -272,7 +275,7 @@ class SubmittedTopology:
             if found is not None:
                 order = order_for(*found, self._place.supervisor, assignment.generation)
                 if order in (Order.KILL, Order.MOVE, Order.REBUILD):
-                    stay = _staying(assignment, found.assignment) if order is Order.REBUILD else ()
+                    stay = assignment.staying(found.assignment) if order is Order.REBUILD else ()
                     cluster.expect_remote(cluster.remote_names, stay, since=assignment.since)
                     self._rebalances = order is not Order.KILL
                     await self._end(cluster, None if found.topology is None else found.topology.wait_s, watches)
@@ -286,7 +289,7 @@ class SubmittedTopology:
             if stop.is_set():
                 self._process.leave(LEFT)
             due_s = RETRY_S if found is None or (running.done() and running.result()) else None
-            await _any_of(watches, stop, due_s, None if running.done() else running)
+            await any_of(watches, stop, due_s, None if running.done() else running)
 
     async def _apply(self, order: Order) -> None:
         """Activate or deactivate it, if it runs."""
@@ -318,7 +321,7 @@ class SubmittedTopology:
             ending = group.create_task(self._kill(wait_s))
             while not ending.done():
                 left_s = None if until_s is None else max(0.0, until_s - self._clock.monotonic())
-                await _any_of(watches, None, left_s, ending)
+                await any_of(watches, None, left_s, ending)
                 found = await self._read() if self._rebalances else None
                 if found is not None and (found.topology is None or found.topology.wanted == "KILLED"):
                     self._rebalances = False
@@ -426,25 +429,4 @@ class SubmittedTopology:
             self._process.leave(NO_STORE)
 
 
-def _staying(before: AssignmentRecord, after: AssignmentRecord | None) -> list[str]:
-    """The workers that are where they were."""
-    places = () if after is None else after.workers
-    pairs = zip(worker_names(len(places)), before.workers, places, strict=False)
-    return [name for name, old, new in pairs if old == new]
-
-
 _WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)
-
-
-async def _any_of(
-    watches: list[Watch], stop: asyncio.Event | None, within_s: float | None, task: asyncio.Task[bool] | None = None
-) -> None:
-    """Wait until one of them has changed, or the task is done, or the time is over."""
-    async with asyncio.TaskGroup() as group:
-        own: list[asyncio.Task[Any]] = [group.create_task(watch.changed()) for watch in watches]
-        if stop is not None:
-            own.append(group.create_task(stop.wait()))
-        others = [] if task is None else [task]
-        await asyncio.wait([*own, *others], timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        for one in own:
-            one.cancel()

@@ -61,6 +61,10 @@ class Stage:
             ]
         )
 
+    def place(self, **changes: Any) -> None:
+        """Before it is submitted."""
+        self.assignment = replace(self.assignment, **changes)
+
     async def change(self, **changes: Any) -> None:
         self.record = replace(self.record, **changes)
         await self.client.commit([Put(path_of(TOPOLOGIES, NAME), pack(self.record)), Put(TOPOLOGIES, b"")])
