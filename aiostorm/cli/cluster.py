@@ -54,6 +54,7 @@ class Submission:
     parallelism: Mapping[str, int] = field(default_factory=dict)
     replace: str = ""
     labels: tuple[str, ...] = ()
+    pins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     fewer: bool = False
     worker_memory_bytes: int = 0
     worker_cores: float = 0.0
@@ -69,6 +70,7 @@ class Rebalance:
 
     workers: int | None = None
     parallelism: Mapping[str, int] = field(default_factory=dict)
+    pins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     drain_s: float | None = None
     wait_s: float = 60.0
     check: bool = True
@@ -124,6 +126,7 @@ async def submit(cluster: Cluster, given: Submission, *, as_json: bool) -> int:
         parallelism=given.parallelism,
         replace=bool(given.replace),
         labels=given.labels,
+        pins=given.pins,
         fewer=given.fewer,
         worker_memory_bytes=given.worker_memory_bytes,
         worker_cores=given.worker_cores,
@@ -198,7 +201,12 @@ async def set_active(cluster: Cluster, name: str, *, active: bool, as_json: bool
 async def rebalance(cluster: Cluster, name: str, given: Rebalance, *, as_json: bool) -> int:
     """Spread a topology anew, and wait until it runs so."""
     generation = await cluster.rebalance(
-        name, given.workers, parallelism=given.parallelism, drain_s=given.drain_s, check=given.check
+        name,
+        given.workers,
+        parallelism=given.parallelism,
+        pins=given.pins,
+        drain_s=given.drain_s,
+        check=given.check,
     )
     if not given.wait_s:
         _print(f"{name} is to be rebalanced", topology_document(await cluster.topology(name)), as_json=as_json)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ..cluster.nimbus import Demand, shown_record
+from ..cluster.nimbus import Demand, isolated_nodes, shown_record
 from .document import plain
 from .report import printable, table
 
@@ -43,6 +43,7 @@ def list_text(found: Sequence[TopologyInfo]) -> str:
 def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
     """What was submitted, without its secrets; where it runs; and its last errors."""
     record = shown_record(each.record)
+    alone = isolated_nodes(record)
     facts = [
         ("topology", each.name),
         ("state", f"{each.state}{'' if each.wanted == each.state else f' (wanted: {each.wanted})'}"),
@@ -52,6 +53,8 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
         ("each worker", str(Demand.of(record))),
         ("tasks", ", ".join(f"{name}={count}" for name, count in sorted(record.parallelism.items()))),
         ("labels", ", ".join(sorted(record.labels))),
+        ("pins", ", ".join(f"{name} on {_all(labels)}" for name, labels in sorted(record.pins.items()))),
+        ("nodes", f"{alone} of its own, without other topologies" if alone else ""),
         ("generation", _generation(each)),
         ("submitted", f"{_time(each.submitted_s)} by {record.submitted_by}"),
         ("runs since", _time(each.started_s)),
@@ -84,7 +87,7 @@ def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
             str(Demand(each.memory_bytes, round(each.cores * 1000))),
             printable(", ".join(each.labels)),
             printable(each.version),
-            _failed(each),
+            _node_note(each),
         )
         for each in found
     ]
@@ -138,11 +141,19 @@ def nodes_document(leader: str | None, found: Sequence[NodeInfo]) -> dict[str, A
     return {"leader": _parsed(leader), "nodes": [plain(asdict(each)) for each in found]}
 
 
-def _failed(node: NodeInfo) -> str:
-    if not node.failed:
-        return ""
-    what = f"{node.failed} process{'' if node.failed == 1 else 'es'} did not stay alive"
-    return f"{what}: it gets work last" if node.left_out else what
+def _node_note(node: NodeInfo) -> str:
+    notes = []
+    if node.isolated:
+        notes.append(f"only for {printable(node.isolated)}")
+    if node.failed:
+        what = f"{node.failed} process{'' if node.failed == 1 else 'es'} did not stay alive"
+        notes.append(f"{what}: it gets work last" if node.left_out else what)
+    return "; ".join(notes)
+
+
+def _all(labels: Collection[str]) -> str:
+    """Labels that a node must all have."""
+    return "+".join(sorted(labels))
 
 
 def leader_text(leader: str) -> str:
@@ -166,7 +177,7 @@ def _parsed(leader: str | None) -> Any:
 def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:
     names = (
         *("target", "arguments", "blob", "config", "parallelism", "fewer", "labels", "submitted_by", "submitted_s"),
-        *("wait_s", "worker_memory_bytes", "worker_cores", "former", "refused"),
+        *("pins", "wait_s", "worker_memory_bytes", "worker_cores", "former", "refused"),
     )
     return {name: record[name] for name in names}
 

@@ -62,6 +62,27 @@ parallelism_option = click.option(
     help="Number of tasks of a component, as in split=4. Repeatable. Default: as its code says.",
 )
 
+
+def _pins(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for value in values:
+        name, equals, label = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{value!r} is not COMPONENT=LABEL, as in detect=gpu", context, parameter)
+        found[name] = found.get(name, frozenset()) | ({label} if label else frozenset())
+    return found
+
+
+pin_option = click.option(
+    "--pin",
+    "pins",
+    metavar="COMPONENT=LABEL",
+    multiple=True,
+    callback=_pins,
+    help="Run the tasks of a component only on nodes with this label, as in detect=gpu. Repeatable; of several "
+    "labels for one component a node must have all. COMPONENT= ends its pin.",
+)
+
 kept_option = click.option("--kept", "kept", multiple=True, callback=_counts, hidden=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import client_options, debug_option, json_option, parallelism_option, take_cluster_options
+from .options import client_options, debug_option, json_option, parallelism_option, pin_option, take_cluster_options
 
 
 @click.command(
@@ -25,6 +25,7 @@ from .options import client_options, debug_option, json_option, parallelism_opti
     help="Number of workers. Default: as it has.",
 )
 @parallelism_option
+@pin_option
 @click.option(
     "-w",
     "--drain",
@@ -49,13 +50,14 @@ from .options import client_options, debug_option, json_option, parallelism_opti
 def rebalance(name: str, no_check: bool, as_json: bool, debug: bool, **options: Any) -> None:
     """Spread a topology of a cluster anew over its nodes.
 
-    After a node has joined; with another number of workers; or with other numbers of tasks. Its spouts stop, messages
-    under way are processed (with exactly once a snapshot is taken), and it goes on with the new plan, in the processes
-    that stay where they are. If that does not run, it goes back to the plan before.
+    After a node has joined; with another number of workers; with other numbers of tasks; or with other pins. Its spouts
+    stop, messages under way are processed (with exactly once a snapshot is taken), and it goes on with the new plan, in
+    the processes that stay where they are. If that does not run, it goes back to the plan before.
 
     \b
       aiostorm rebalance orders --workers 6
       aiostorm rebalance orders -e split=4 -e count=8
+      aiostorm rebalance orders --pin detect=gpu
     """
     place = take_cluster_options(options)
     with errors(debug=debug):

@@ -16,6 +16,7 @@ from .options import (
     guarantee_options,
     json_option,
     parallelism_option,
+    pin_option,
     take_cluster_options,
     take_guarantee_settings,
 )
@@ -56,6 +57,13 @@ from .quantities import size
 @config_options
 @guarantee_options
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Nodes must have this label. Repeatable.")
+@pin_option
+@click.option(
+    "--isolate-machines",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Run it on N nodes of its own, where no other topology is (topology.isolate.machines). Default: on any.",
+)
 @click.option("--fewer", is_flag=True, help="Start with fewer workers if too few slots are free.")
 @click.option(
     "--worker-memory",
@@ -113,7 +121,7 @@ def submit(
     nodes. Before it is submitted, the target is imported and checked in a process of its own, which finds only these.
 
     With --replace NAME, a topology that runs gets this code: it is drained (with exactly once a snapshot is taken), and
-    goes on in new processes. Settings, workers, tasks and labels that are not given are as before.
+    goes on in new processes. Settings, workers, tasks, labels and pins that are not given are as before.
 
     The topology outlives this command, and every process of the cluster. `aiostorm show`, `logs`, `top` and `ui` look
     at it, `aiostorm kill` ends it.
@@ -121,10 +129,12 @@ def submit(
     \b
       aiostorm submit --code src --workers 4 jobs.orders:topology
       aiostorm submit --replace orders --code src jobs.orders:topology
+      aiostorm submit --pin detect=gpu --code src jobs.images:topology
       aiostorm submit --name sums --guarantee exactly-once --state s3://bucket/sums jobs.sums:make 10
     """
     place, of_guarantee = take_cluster_options(options), take_guarantee_settings(options)
     with errors(debug=debug):
+        from ..cluster.nimbus import ISOLATE_KEY
         from . import cluster as program
         from .errors import CommandError
         from .importing import settings_of
@@ -132,7 +142,9 @@ def submit(
         if options["replace"] and (options["name"] or inactive):
             raise CommandError("--replace NAME names the topology, which stays active or inactive as it is")
 
-        config = settings_of(file, (*settings, *of_guarantee), None)
+        machines = options.pop("isolate_machines")
+        isolated = () if machines is None else (f"{ISOLATE_KEY}={machines}",)
+        config = settings_of(file, (*settings, *of_guarantee, *isolated), None)
         given = program.Submission(target, args, config=config, active=not inactive, check=not no_check, **options)
         within_s = min(given.wait_s, program.CLUSTER_S)
         code = program.run(place, lambda opened: program.submit(opened, given, as_json=as_json), within_s=within_s)

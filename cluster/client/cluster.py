@@ -32,6 +32,7 @@ from ..nimbus import (
     OrderError,
     TopologyRecord,
     Wanted,
+    merged_pins,
     pack,
     rebalance,
     replace_code,
@@ -40,7 +41,7 @@ from ..nimbus import (
     why_unknown,
 )
 from .audited import THIS_PROGRAM, Audited, OrderedBy
-from .checking import CHECK_S, CheckedTarget, check_target
+from .checking import CHECK_S
 from .errors import ClusterError, NotRunningError
 from .nimbus import ORDERS, NimbusOrders, asked_nimbus
 from .places import check_state_place
@@ -48,15 +49,18 @@ from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one,
 from .settings import recorded
 from .stored_code import StoredCode
 from .submission import (
+    Pins,
     archive_with,
+    check_plan,
     check_request,
     check_resources,
-    check_size,
     check_workers,
     merged,
+    pins_of,
+    rebalanced,
+    settled_pins,
     submitted,
     submitter,
-    warn_if_not_installed,
     workers_of,
 )
 from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of, why_not_running
@@ -141,6 +145,7 @@ class Cluster:
         workers: int | None = None,
         parallelism: Mapping[str, int] | None = None,
         labels: Collection[str] = (),
+        pins: Pins | None = None,
         fewer: bool = False,
         replace: bool = False,
         worker_memory_bytes: int = 0,
@@ -155,12 +160,13 @@ class Cluster:
         `name`: empty: its own. `target`: `package.module:topology`. `code`: a folder, zip or wheel with its modules;
         None: they are installed on the nodes. `files`: more files, at the top of the code, beside its modules.
         `workers`: None: topology.workers, else 2. `parallelism`: component → tasks, where it is not as declared.
-        `labels`: those that its nodes must have. `fewer`: start with fewer workers if too few slots are free.
+        `labels`: those that its nodes must have. `pins`: component → labels: its tasks run only on nodes with these.
+        `fewer`: start with fewer workers if too few slots are free.
         `worker_memory_bytes`, `worker_cores`: what each worker may take; 0: that is not declared. `check`: import the
         target here, in a process of its own, and check the topology. `submitted_by`: empty: this user and machine.
 
-        `replace`: give this code to the topology of that name, which goes on with it: settings, workers, tasks and
-        labels that are not given are as before, and so is whether it is active. If it does not run with it, it goes
+        `replace`: give this code to the topology of that name, which goes on with it: settings, workers, tasks, labels
+        and pins that are not given are as before, and so is whether it is active. If it does not run with it, it goes
         back to the code before: `wait_running` says so.
 
         CheckError, ConfigError, ArchiveError, StoreError, TargetError; OrderError if there is one of that name;
@@ -175,6 +181,7 @@ class Cluster:
             workers=0 if workers is None else check_workers(workers),
             parallelism=dict(parallelism or {}),
             labels=frozenset(labels),
+            pins=pins_of(pins),
             fewer=fewer,
             wanted=initial,
             submitted_by=submitted_by or submitter(),
@@ -206,31 +213,35 @@ class Cluster:
         workers: int | None = None,
         *,
         parallelism: Mapping[str, int] | None = None,
+        pins: Pins | None = None,
         drain_s: float | None = None,
         check: bool = True,
         check_timeout_s: float = CHECK_S,
     ) -> int:
         """Spread it anew over the nodes, with so many workers and tasks; None: as many as it has.
 
-        `parallelism`: component → tasks. It is checked against the code, as in `submit`; not where a nimbus is asked,
-        which imports no code. `drain_s`: how long messages under way may take; None: its message timeout. Returns the
-        generation in which it is to run so: `wait_running` takes it. If it does not run so, it goes back to what it
-        was. CheckError, BlobError, StoreError, ValueError.
+        `parallelism`: component → tasks; `pins`: component → labels of its nodes, none: its pin ends. Both are checked
+        against the code, as in `submit`; not where a nimbus is asked, which imports no code. `drain_s`: how long
+        messages under way may take; None: its message timeout. Returns the generation in which it is to run so:
+        `wait_running` takes it. If it does not run so, it goes back to what it was. CheckError, BlobError, StoreError,
+        ValueError.
         """
         if workers is not None:
             check_workers(workers)
+        given = pins_of(pins)
         if self._nimbus is not None:
-            generation = await self._nimbus.rebalance(name, workers, dict(parallelism or {}), drain_s)
+            generation = await self._nimbus.rebalance(name, workers, dict(parallelism or {}), drain_s, given)
             await self._warn_if_no_leader()
             return generation
-        if parallelism and check:
+        if (parallelism or given) and check:
             record = (await self._known(name)).record
-            plan = dataclasses.replace(record, parallelism={**record.parallelism, **parallelism})
+            plan = dataclasses.replace(record, parallelism={**record.parallelism, **(parallelism or {})})
             archive = await StoredCode(self._client, self.home).fetch(record.blob)
-            await self._check(plan, workers or record.workers, archive, limit_s=check_timeout_s)
-        given = {"name": name, "workers": workers, "parallelism": dict(parallelism or {}), "drain_s": drain_s}
-        order = partial(rebalance, self._client, name, workers, parallelism, drain_s)
-        return (await self._order("rebalance", given, order)).generation
+            checked = await check_plan(plan, workers or record.workers, archive, limit_s=check_timeout_s)
+            given = settled_pins(given, {}, checked)
+        arguments = rebalanced(name, workers, parallelism or {}, drain_s, given)
+        order = partial(rebalance, self._client, name, workers, parallelism, drain_s, given)
+        return (await self._order("rebalance", arguments, order)).generation
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -376,10 +387,11 @@ class Cluster:
         """Submit a new topology, checked within so many seconds; None: not checked. Its name."""
         checked = None
         if limit_s is not None:
-            checked = await self._check(given, given.workers, archive, limit_s=limit_s)
+            checked = await check_plan(given, given.workers, archive, limit_s=limit_s)
             check_name(name := name or checked.name)
         workers = workers_of(given.workers, given.config, checked)
-        record = dataclasses.replace(given, workers=workers, submitted_s=self._clock.now())
+        pins = merged_pins({}, settled_pins(given.pins, {}, checked))
+        record = dataclasses.replace(given, workers=workers, pins=pins, submitted_s=self._clock.now())
         if self._nimbus is not None:
             await self._nimbus.submit(name, record, archive)
             return name
@@ -396,9 +408,9 @@ class Cluster:
         if limit_s is not None:
             workers = given.workers or before.workers
             settled = dataclasses.replace(given, config=config)
-            checked = await self._check(settled, workers, archive, kept=before.parallelism, limit_s=limit_s)
+            checked = await check_plan(settled, workers, archive, kept=before.parallelism, limit_s=limit_s)
             tasks = checked.parallelism
-        plan = dataclasses.replace(given, parallelism=tasks)
+        plan = dataclasses.replace(given, parallelism=tasks, pins=settled_pins(given.pins, before.pins, checked))
         if self._nimbus is not None:
             await self._nimbus.submit(name, plan, archive, replace=True)
             return name
@@ -410,24 +422,6 @@ class Cluster:
         async with self._audited.order("submit", submitted(name, plan, archive, replace=True)):
             await StoredCode(self._client, self.home).put(plan, archive, write)
         return name
-
-    async def _check(
-        self,
-        plan: TopologyRecord,
-        workers: int,
-        archive: bytes | None,
-        *,
-        kept: Mapping[str, int] | None = None,
-        limit_s: float,
-    ) -> CheckedTarget:
-        """Import the target in a process of its own, and check it. `workers`: 0: as its settings or its code say."""
-        settings = plan.config | {"topology.workers": workers} if workers else plan.config
-        checked = await check_target(
-            plan.target, plan.arguments, settings, archive, parallelism=plan.parallelism, kept=kept, timeout_s=limit_s
-        )
-        check_size(checked)
-        warn_if_not_installed(checked, archive)
-        return checked
 
     async def _known(self, name: str) -> TopologyInfo:
         """One topology, as `find`. OrderError."""

@@ -33,7 +33,7 @@ from ..code import ArchiveError, BlobError
 from ..coordination import UnavailableError
 from ..nimbus import ErrorEntry, OrderError, RecordError, TopologyRecord, Wanted
 from .errors import CheckError, ClusterError, NoClusterError
-from .submission import submitted
+from .submission import rebalanced, submitted
 from .views import NodeInfo, TopologyInfo
 
 if TYPE_CHECKING:
@@ -152,10 +152,15 @@ class NimbusOrders:
         await self._change(ORDERS[wanted], arguments)
 
     async def rebalance(
-        self, name: str, workers: int | None, parallelism: dict[str, int], drain_s: float | None
+        self,
+        name: str,
+        workers: int | None,
+        parallelism: dict[str, int],
+        drain_s: float | None,
+        pins: Mapping[str, frozenset[str]],
     ) -> int:
         """The generation in which it is to run so."""
-        given = {"name": name, "workers": workers, "parallelism": parallelism, "drain_s": drain_s}
+        given = rebalanced(name, workers, parallelism, drain_s, pins)
         return _read(await self._link.ask("rebalance", given, again=False), int)
 
     async def submit(self, name: str, record: TopologyRecord, archive: bytes | None, *, replace: bool = False) -> None:

@@ -8,18 +8,19 @@ import dataclasses
 import getpass
 import logging
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..code import add_files, archive_of
 from ..names import check_name
+from ..nimbus import merged_pins
 from ..targets import parse_target
-from .errors import ClusterError
+from .checking import CheckedTarget, check_target
+from .errors import CheckError, ClusterError
 
 if TYPE_CHECKING:
     from ..nimbus import TopologyRecord
-    from .checking import CheckedTarget
 
 log = logging.getLogger("aiostorm.client")
 
@@ -30,6 +31,9 @@ MIN_MEMORY_BYTES: Final = 64 * 1024**2
 """Python, and what a worker imports, take most of that."""
 
 MAX_CORES: Final = 1_000
+
+Pins = Mapping[str, Collection[str] | str]
+"""Component → the labels of the nodes that alone may run its tasks; none: it is not pinned."""
 
 
 def merged(before: TopologyRecord, given: TopologyRecord) -> TopologyRecord:
@@ -43,6 +47,7 @@ def merged(before: TopologyRecord, given: TopologyRecord) -> TopologyRecord:
         workers=given.workers or before.workers,
         parallelism=given.parallelism,
         labels=given.labels or before.labels,
+        pins=merged_pins(before.pins, given.pins),
         fewer=given.fewer or before.fewer,
         worker_memory_bytes=given.worker_memory_bytes or before.worker_memory_bytes,
         worker_cores=given.worker_cores or before.worker_cores,
@@ -71,7 +76,66 @@ def submitted(name: str, record: TopologyRecord, archive: bytes | None, *, repla
         "initial": record.wanted,
         "replace": replace,
         "code": archive is not None,
+        **_named(record.pins),
     }
+
+
+def rebalanced(
+    name: str,
+    workers: int | None,
+    parallelism: Mapping[str, int],
+    drain_s: float | None,
+    pins: Mapping[str, frozenset[str]],
+) -> dict[str, Any]:
+    """What a rebalance orders, as JSON takes it: for nimbus, and for the audit log."""
+    given = {"name": name, "workers": workers, "parallelism": dict(parallelism), "drain_s": drain_s}
+    return {**given, **_named(pins)}
+
+
+def _named(pins: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """Pins as JSON takes them. Without any they are left out: a nimbus of an earlier version knows none."""
+    return {"pins": {name: sorted(labels) for name, labels in pins.items()}} if pins else {}
+
+
+def pins_of(given: Pins | None) -> dict[str, frozenset[str]]:
+    """Pins as records have them; a single label may be given as text."""
+    pins = given or {}
+    return {name: frozenset((labels,) if isinstance(labels, str) else labels) for name, labels in pins.items()}
+
+
+def settled_pins(
+    given: Mapping[str, frozenset[str]], kept: Mapping[str, frozenset[str]], checked: CheckedTarget | None
+) -> dict[str, frozenset[str]]:
+    """The pins of a topology whose components are known, if it was checked. CheckError for one of no component.
+
+    `kept`: of a topology whose code is replaced: those of components that are missing now end.
+    """
+    if checked is None:
+        return dict(given)
+    there = checked.components
+    if unknown := [name for name, labels in given.items() if labels and name not in there]:
+        raise CheckError(
+            *(f"there is no component {name!r} to be pinned: there are {', '.join(there)}" for name in unknown)
+        )
+    return {**{name: frozenset[str]() for name in kept if name not in there}, **given}
+
+
+async def check_plan(
+    plan: TopologyRecord,
+    workers: int,
+    archive: bytes | None,
+    *,
+    kept: Mapping[str, int] | None = None,
+    limit_s: float,
+) -> CheckedTarget:
+    """Import the target in a process of its own, and check it. `workers`: 0: as its settings or its code say."""
+    settings = plan.config | {"topology.workers": workers} if workers else plan.config
+    checked = await check_target(
+        plan.target, plan.arguments, settings, archive, parallelism=plan.parallelism, kept=kept, timeout_s=limit_s
+    )
+    check_size(checked)
+    warn_if_not_installed(checked, archive)
+    return checked
 
 
 def workers_of(given: int, config: Mapping[str, Any], checked: CheckedTarget | None) -> int:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from ..nimbus import (
     PARENT_PROCESS,
+    REASSIGN_S,
     AssignmentRecord,
     ErrorEntry,
+    Isolation,
     ParentRecord,
     Seen,
     SupervisorRecord,
@@ -99,7 +101,8 @@ class NodeInfo:
     """A supervisor that is there. `used`: slots with a worker; `parents`: topologies whose parent it runs.
 
     `memory_bytes`, `cores`: what its workers may have together; 0: that is not declared. `failed`: how many processes
-    do not stay alive there, or did not some minutes ago; `left_out`: so many that it gets work last.
+    do not stay alive there, or did not some minutes ago; `left_out`: so many that it gets work last. `isolated`: the
+    topology that has this node for itself; empty: none.
     """
 
     name: str
@@ -114,11 +117,15 @@ class NodeInfo:
     cores: float = 0.0
     failed: int = 0
     left_out: bool = False
+    isolated: str = ""
 
 
 def topologies_of(records: Records) -> list[TopologyInfo]:
     """All topologies, sorted by name."""
-    known = Seen(records.topologies, records.assignments, records.supervisors, {}, frozenset(records.parents))
+    places = {on for each in records.assignments.values() for on in (each.parent, *each.workers)}
+    # Since when they are missing only nimbus knows. What would find no place if they were lost is said.
+    missing_s = dict.fromkeys(places - records.supervisors.keys(), REASSIGN_S)
+    known = Seen(records.topologies, records.assignments, records.supervisors, missing_s, frozenset(records.parents))
     waiting = plan(known).waiting
     return [topology_of(name, records, waiting.get(name, "")) for name in sorted(records.topologies)]
 
@@ -165,6 +172,7 @@ def nodes_of(records: Records) -> list[NodeInfo]:
     for name, assignment in sorted(records.assignments.items()):
         parents.setdefault(assignment.parent, []).append(name)
     last = left_out(records.supervisors)
+    isolation = Isolation(records.topologies, records.assignments)
     return [
         NodeInfo(
             name,
@@ -179,6 +187,7 @@ def nodes_of(records: Records) -> list[NodeInfo]:
             each.cores,
             len(each.failed),
             name in last,
+            isolation.owner(name),
         )
         for name, each in sorted(records.supervisors.items())
     ]

@@ -66,6 +66,7 @@ class Rebalance:
     workers: int | None = None
     parallelism: dict[str, int] = field(default_factory=dict)
     drain_s: float | None = None
+    pins: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Submit:
     fewer: bool = False
     worker_memory_bytes: int = 0
     worker_cores: float = 0.0
+    pins: dict[str, frozenset[str]] = field(default_factory=dict)
     initial: Literal["ACTIVE", "INACTIVE"] = "ACTIVE"
     code: bool = False
 
@@ -207,6 +209,7 @@ async def _rebalance(session: Session, given: Rebalance) -> int:
         given.name,
         given.workers,
         parallelism=given.parallelism,
+        pins=given.pins,
         drain_s=given.drain_s,
         check=False,  # no code of a submission runs here: what does not run is taken back
     )
@@ -233,6 +236,7 @@ async def _submit(session: Session, given: Submit) -> TopologyInfo:
             parallelism=given.parallelism,
             replace=given.replace,
             labels=given.labels,
+            pins=given.pins,
             fewer=given.fewer,
             worker_memory_bytes=given.worker_memory_bytes,
             worker_cores=given.worker_cores,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from aiostorm.cli.cluster_view import nodes_document, nodes_text, show_text
+from aiostorm.cli.cluster_view import nodes_document, nodes_text, show_text, topology_document
 from aiostorm.cluster import NodeInfo, TopologyInfo
 from aiostorm.cluster.nimbus import TopologyRecord
 
@@ -40,3 +40,21 @@ def test_the_leader_is_named(written: str, said: str) -> None:
     assert nodes_text(written, []).splitlines()[0] == f"nimbus: {said} leads"
     document = nodes_document(written, [])
     assert document["leader"] == (json.loads(written) if written.endswith("}") else written)
+
+
+def test_pins_and_isolation_are_shown() -> None:
+    pins = {"detect": frozenset({"gpu", "eu"}), "save": frozenset({"disk"})}
+    record = TopologyRecord("m:t", workers=3, pins=pins, config={"topology.isolate.machines": 2})
+    info = TopologyInfo("images", record, "ACTIVE", {})
+    shown = show_text(info, ())
+    assert "pins        detect on eu+gpu, save on disk" in shown
+    assert "nodes       2 of its own, without other topologies" in shown
+    document = topology_document(info)
+    assert {name: sorted(labels) for name, labels in document["pins"].items()} == {
+        "detect": ["eu", "gpu"],
+        "save": ["disk"],
+    }
+    json.dumps(document)
+    node = NodeInfo("a", "host-a", "", 4, 0, (), (), "0.1.0", failed=1, isolated="images")
+    assert nodes_text(None, [node]).endswith("only for images; 1 process did not stay alive")
+    assert nodes_document(None, [node])["nodes"][0]["isolated"] == "images"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aiostorm.cluster import NotRunningError
+from aiostorm.cluster import CheckError, NotRunningError
+from aiostorm.cluster.client.checking import CheckedTarget
+from aiostorm.cluster.client.submission import settled_pins
 from aiostorm.cluster.nimbus import OrderError, ParentRecord, take_back
 
 from .test_cluster import SOON_S, code, world
@@ -73,3 +75,81 @@ async def test_code_is_replaced_and_the_rest_is_as_before(tmp_path: Path) -> Non
             await cluster.submit("wrods", "words:topology", replace=True, check=False)
         with pytest.raises(ValueError, match="is named, and stays active or inactive"):
             await cluster.submit("words", "words:topology", replace=True, initial="INACTIVE", check=False)
+
+
+async def test_pins_are_kept_changed_and_ended(tmp_path: Path) -> None:
+    gpu, disk = frozenset({"gpu"}), frozenset({"disk"})
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        await made.supervisor("a", 4)
+        await made.supervisor("b", 4, gpu | disk)
+        await cluster.submit("words", "words:topology", workers=2, pins={"split": {"gpu"}, "no": ()}, check=False)
+        await asyncio.sleep(SOON_S)
+        found = await cluster.topology("words")
+        assert found.record.pins == {"split": gpu}
+        assert "b" in {on for process, on in found.where.items() if process != "parent"}
+        await cluster.rebalance("words", pins={"count": "disk"}, check=False)
+        record = (await cluster.topology("words")).record
+        assert record.pins == {"split": gpu, "count": disk}
+        assert record.former is not None
+        assert record.former.pins == {"split": gpu}, "for the case that it does not run so"
+        await cluster.submit("words", "words:other", replace=True, pins={"split": ()}, check=False)
+        assert (await cluster.topology("words")).record.pins == {"count": disk}
+        await cluster.rebalance("words", 3)
+        assert (await cluster.topology("words")).record.pins == {"count": disk}
+        with pytest.raises(ValueError, match="at most 8 different sets of labels"):
+            await cluster.rebalance("words", pins={str(i): {str(i)} for i in range(8)}, check=False)
+        with pytest.raises(ValueError, match="at most 8 different sets of labels"):
+            await cluster.submit("x", "x:y", pins={str(i): {str(i)} for i in range(9)}, check=False)
+
+
+async def test_it_is_said_that_a_lost_node_with_the_label_is_missed(tmp_path: Path) -> None:
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        await made.supervisor("a", 4)
+        await made.supervisor("b", 4, frozenset({"gpu"}))
+        await cluster.submit("words", "words:topology", workers=2, pins={"split": "gpu"}, check=False)
+        await asyncio.sleep(SOON_S)
+        before = (await cluster.topology("words")).where
+        await made.end("b")
+        await asyncio.sleep(30)
+        found = await cluster.topology("words")
+        pinned = [process for process, on in before.items() if on == "b" and process != "parent"]
+        assert {process for process, on in found.where.items() if on == "b"} == set(pinned), "nothing runs elsewhere"
+        assert found.waiting == (
+            "1 of 2 workers were on supervisors that are lost, and no slot is free on a node with the labels that "
+            "their tasks need (gpu): start a supervisor --label gpu, or kill a topology"
+        )
+        await made.supervisor("c", 1, frozenset({"gpu"}))
+        await asyncio.sleep(SOON_S)
+        found = await cluster.topology("words")
+        assert [found.where[process] for process in pinned] == ["c"]
+        assert found.waiting == ""
+
+
+async def test_nodes_say_whose_they_are(tmp_path: Path) -> None:
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        await made.supervisor("a", 4)
+        await made.supervisor("b", 4)
+        alone = {"topology.isolate.machines": 1}
+        await cluster.submit("words", "words:topology", alone, workers=2, check=False)
+        await asyncio.sleep(SOON_S)
+        await cluster.submit("more", "words:topology", workers=2, check=False)
+        await cluster.submit("third", "words:topology", {"isolate_machines": 1}, workers=1, check=False)
+        await asyncio.sleep(SOON_S)
+        nodes = {node.name: node.isolated for node in await cluster.nodes()}
+        (own,) = {*(await cluster.topology("words")).where.values()}
+        assert nodes == {"a": "", "b": "", own: "words"}
+        assert own not in (await cluster.topology("more")).where.values()
+        assert "1 nodes of its own are needed" in (await cluster.topology("third")).waiting
+
+
+def test_pins_of_components_that_are_not_there() -> None:
+    checked = CheckedTarget("words", 3, {"split": {}, "count": {}})
+    gpu = frozenset({"gpu"})
+    assert settled_pins({"split": gpu}, {"count": gpu}, checked) == {"split": gpu}
+    assert settled_pins({}, {"former": gpu}, checked) == {"former": frozenset()}, "its pin ends with it"
+    assert settled_pins({"former": frozenset()}, {}, checked) == {"former": frozenset()}, (
+        "it may be ended by order, too"
+    )
+    assert settled_pins({"any": gpu}, {}, None) == {"any": gpu}
+    with pytest.raises(CheckError, match="no component 'splt' to be pinned: there are split, count"):
+        settled_pins({"splt": gpu}, {}, checked)

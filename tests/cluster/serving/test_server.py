@@ -54,23 +54,25 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
             arguments=("a",),
             worker_memory_bytes=2**28,
             worker_cores=0.5,
+            pins={"split": "gpu"},
             code=code(short_path / "src", 3 * PIECE_BYTES),
             check=False,
         )
         assert (submitted.name, submitted.workers, submitted.record.submitted_by) == ("words", 2, "submitter")
         assert submitted.record.config == {"topology.workers": 2, "my.key": "x"}
         assert (submitted.record.worker_memory_bytes, submitted.record.worker_cores) == (2**28, 0.5)
+        assert submitted.record.pins == {"split": frozenset({"gpu"})}
         blob = made.folder / "home" / "blobs" / f"{submitted.record.blob}.blob"
         assert hashlib.sha256(blob.read_bytes()).hexdigest() == submitted.record.blob
         assert os.listdir(made.folder / "code") == []  # nothing is left of what has arrived
         await cluster.deactivate("words")
         assert (await cluster.topology("words")).wanted == "INACTIVE"
         await cluster.activate("words")
-        assert await cluster.rebalance("words", 3, parallelism={"split": 4}, drain_s=1.5) == 2
+        assert await cluster.rebalance("words", 3, parallelism={"split": 4}, drain_s=1.5, pins={"split": ()}) == 2
         found = await cluster.find("words")
         assert found is not None
         assert (found.wanted, found.workers, found.generation) == ("ACTIVE", 3, 2)
-        assert (found.record.parallelism, found.record.wait_s) == ({"split": 4}, 1.5)
+        assert (found.record.parallelism, found.record.wait_s, found.record.pins) == ({"split": 4}, 1.5, {})
         assert [node.name for node in await cluster.nodes()] == ["a"]
         assert await cluster.leader() == "nimbus-1"
         assert await cluster.errors("words") == ()
