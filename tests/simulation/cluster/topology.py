@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from aiostorm import BasicBolt, BasicCollector, Config, Spout, Topology, TopologyBuilder, Tuple
@@ -16,13 +17,18 @@ CRASHING_TARGET = f"{__name__}:crashing"
 
 
 class Done:
-    """What was offered, acked and executed, by all processes of this world."""
+    """What was offered, acked and executed, by all processes of this world.
+
+    `here`: the name of the process that asks. `last_ran_in`: the processes that have executed tasks of `last`.
+    """
 
     def __init__(self) -> None:
         self.offered = 0
         self.acked: set[int] = set()
         self.executed: Counter[int] = Counter()
         self.failed = 0
+        self.here: Callable[[], str] = str
+        self.last_ran_in: set[str] = set()
 
 
 done = Done()
@@ -75,6 +81,7 @@ class Twice(BasicBolt):
 class Last(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         done.executed[tup["n"]] += 1
+        done.last_ran_in.add(done.here())
 
 
 def numbers() -> Topology:

@@ -30,12 +30,13 @@ QUIET_S = 5.0
 
 
 class WatchedTree(Tree):
-    """Also checks who writes assignments, and what they change."""
+    """Also checks who writes assignments, and what they change. `labelled`: nodes to which a component is pinned."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
         self.silent_s = 0.0
+        self.labelled = ""
         self.missing_since_s: dict[str, float] = {}
         self.moves = 0
         self.joined, self.joined_s = 0, float("-inf")
@@ -51,6 +52,8 @@ class WatchedTree(Tree):
             if holder is None or holder.session != session:
                 self.world.problem("an assignment was written by one who does not lead")
             after = self._assignment()
+            if after is not None:
+                self._check_labels(after)
             if before is not None and after is not None and before.generation == after.generation:
                 self._check_moves(before, after)
         return versions
@@ -76,6 +79,11 @@ class WatchedTree(Tree):
                 silent_s = self.world.now_s - self.missing_since_s.get(old, self.world.now_s) + self.silent_s
                 if silent_s < REASSIGN_S - LOOK_S and not self._fails(old):
                     self.world.problem(f"a process was moved from {old}, which was silent for {silent_s:g} s")
+
+    def _check_labels(self, after: AssignmentRecord) -> None:
+        for index, on in enumerate(after.workers):
+            if after.labels_of(index) and on not in self.labelled:
+                self.world.problem(f"a worker with tasks of a pinned component is placed on {on}")
 
     def _check_joining(self, session: int) -> None:
         """A rebalance by nimbus itself: not too often, and only of a topology that runs."""

@@ -13,7 +13,8 @@ the store or without. At the end one of them is lost for good: all goes on witho
    there. In some worlds there is a third node, on which no worker stays alive: none is there at the end.
 4. In every second world nimbus rebalances by itself when a node can take part: when all runs, and not too often.
 5. A rebalance, and other code, run, or are taken back: what cannot run is never what is wanted at the end.
-6. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
+6. In every third world a component is pinned to a label that not all nodes have: none of its tasks runs elsewhere.
+7. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
 """
@@ -68,6 +69,7 @@ from .watched import LOOK_S, NAME, QUIET_S, WatchedTree
 FAULTS_S = 40.0
 SETTLED_S = 120.0
 ENDED_S = 60.0
+LABEL = "disk"
 RATE = 10
 """Numbers a second."""
 
@@ -108,6 +110,8 @@ class ClusterWorld:
         self.supervisors = ""
         self.bad_node = self.chance.choice(("", "", "c"))
         self.over = False
+        self.done.here = self._here
+        self.labelled = ""  # the nodes to which a component is pinned; empty: none is
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
@@ -153,7 +157,8 @@ class ClusterWorld:
                 SimLaunching(self.machines, name),
             )
             address = f"at-{name}" if self.machines.several else ""
-            record = SupervisorRecord("host", address, 4, process=str(process.incarnation))
+            labels = frozenset({LABEL} if name in self.labelled else ())
+            record = SupervisorRecord("host", address, 4, process=str(process.incarnation), labels=labels)
             await Supervisor(name, record, seams, LoopClock()).run(asyncio.Event())
 
         self.daemons.append(self.world.process(f"supervisor@{name}", self._restarted(program)))
@@ -189,20 +194,23 @@ class ClusterWorld:
             for index in range(self.chance.choice((2, 2, 3))):
                 self._nimbus(f"nimbus-{index + 1}")
             self.supervisors = "abc"[: 3 if self.bad_node else self.chance.choice((2, 2, 3))]
+            if self.result.seed % 3 == 0:
+                self.labelled = self.tree.labelled = "b" if self.supervisors == "ab" else "ab"
             for name in self.supervisors:
                 self._supervisor(name)
             for daemon in self.daemons:
                 daemon.start()
             tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._watch_store())]
             auto = {AUTO_KEY: self.result.seed % 2 == 0}
-            record = TopologyRecord(topology.TARGET, config=auto, workers=self.chance.choice((2, 3)))
+            pins = {"last": frozenset({LABEL})} if self.labelled else {}
+            record = TopologyRecord(topology.TARGET, config=auto, workers=self.chance.choice((2, 3)), pins=pins)
             await submit(client, NAME, record)
             await self._until("the topology runs", self._runs, 120 if self.bad_node else 60)
             await self._faults(client)
             self.over = True
             self.nodes.restore()
             if self.machines.several:
-                self._lose_for_good(self.chance.choice(self.supervisors))
+                self._lose_for_good(self.chance.choice("a" if self.labelled == "b" else self.supervisors))
             self.store.away = False
             for way in self.ways.by_process.values():
                 way.cut_off = False
@@ -221,6 +229,9 @@ class ClusterWorld:
                 daemon.kill("the world ends")
         if lost := self.done.acked - self.done.executed.keys():
             self.world.problem(f"{len(lost)} numbers were acked, and never executed")
+        elsewhere = {name for name in self.done.last_ran_in if self.labelled and name[-1] not in self.labelled}
+        if elsewhere:
+            self.world.problem(f"tasks of a pinned component ran in {', '.join(sorted(elsewhere))}")
         self.result.acked = len(self.done.acked)
         self.result.twice = sum(self.done.executed.values()) - len(self.done.executed)
         self.result.moves = self.tree.moves
@@ -322,6 +333,11 @@ class ClusterWorld:
             own = [process for process in alive if process.name in self._processes()]
             return [process for process in own if (".worker-" in process.name) == (kind == "worker")]
         return [process for process in alive if process.name != "driver"]
+
+    def _here(self) -> str:
+        """The process whose event loop runs now."""
+        loop = asyncio.get_running_loop()
+        return next(each.name for each in self.world.processes.values() if each.incarnation and each.loop is loop)
 
     def _lose_for_good(self, node: str) -> None:
         """All goes on without this node."""

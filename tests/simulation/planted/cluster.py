@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from aiostorm.cluster.coordination import Create
-from aiostorm.cluster.nimbus import ParentRecord, joining, planning
+from aiostorm.cluster.nimbus import ParentRecord, joining, nodes, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
 from aiostorm.cluster.nimbus.trials import Trials
-from aiostorm.cluster.submitted import registration, trial
+from aiostorm.cluster.submitted import parent, registration, trial
 from aiostorm.cluster.submitted.registration import Registration
 from aiostorm.cluster.supervisor.slots import Decision, Key, Slots
 
@@ -25,7 +25,7 @@ SEEDS = 20
 @contextlib.contextmanager
 def a_missing_supervisor_is_given_up_at_once() -> Iterator[None]:
     """Nothing waits for it to come back."""
-    with replaced(planning, "REASSIGN_S", 0.5), replaced(nimbus_module, "REASSIGN_S", 0.5):
+    with replaced(nodes, "REASSIGN_S", 0.5), replaced(nimbus_module, "REASSIGN_S", 0.5):
         yield
 
 
@@ -149,6 +149,20 @@ def a_node_takes_part_while_the_parent_starts() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def what_is_pinned_moves_anywhere() -> Iterator[None]:
+    """Labels count when a worker is placed, and not when it moves."""
+    with replaced(nodes.Nodes, "with_labels", lambda self, several, labels: list(several)):
+        yield
+
+
+@contextlib.contextmanager
+def a_parent_knows_no_pins() -> Iterator[None]:
+    """It places tasks on any of its workers."""
+    with replaced(parent, "pinned_workers", lambda topology, assignment: {}):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -163,6 +177,8 @@ PLANTED: dict[str, Plant] = {
         what_does_not_run_is_not_taken_back,
         what_ends_its_parent_is_not_taken_back,
         a_node_takes_part_while_the_parent_starts,
+        what_is_pinned_moves_anywhere,
+        a_parent_knows_no_pins,
     )
 }
 
@@ -173,6 +189,7 @@ FIRST_LOOK: dict[str, int] = {
     "a_parent_outlives_its_session": 2,
     "what_ends_its_parent_is_not_taken_back": 3,
     "a_node_takes_part_while_the_parent_starts": 12,
+    "what_is_pinned_moves_anywhere": 15,
 }
 """The seed that found it the last time, where it is not 0."""
 
