@@ -65,7 +65,7 @@ from .net.limited_warnings import LimitedWarnings
 from .net.network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .net.security import Security
 from .net.socket_network import SocketNetwork, open_network
-from .net.tls import TlsFiles
+from .net.tls import PeerCertificate, TlsFiles, fingerprint_in
 from .net.unix_network import UnixNetwork
 from .remote.exports import NoSuchActorError
 from .remote.node import Node
@@ -73,7 +73,7 @@ from .remote.notes import MAX_MESSAGE_BYTES
 from .remote.ref import RemoteRef
 
 if TYPE_CHECKING:
-    from .net.certificates import Issued, new_authority, new_certificate
+    from .net.certificates import Issued, new_authority, new_certificate, new_client_certificate
     from .net.websockets import WebSocketNetwork
 
 __all__ = [
@@ -115,6 +115,7 @@ __all__ = [
     "NotHereError",
     "PackedItems",
     "PayloadKind",
+    "PeerCertificate",
     "PeerLostError",
     "PeerRouter",
     "PeerStarted",
@@ -143,9 +144,11 @@ __all__ = [
     "bound_tcp",
     "check_exposure",
     "dial_blocking",
+    "fingerprint_in",
     "is_loopback",
     "new_authority",
     "new_certificate",
+    "new_client_certificate",
     "new_token",
     "open_network",
     "pack_bundle",
@@ -178,6 +181,7 @@ _LAZY = {
     "Issued": "net.certificates",
     "new_authority": "net.certificates",
     "new_certificate": "net.certificates",
+    "new_client_certificate": "net.certificates",
 }
 
 

@@ -1,7 +1,8 @@
 """How a nimbus answers clients: at which address, with which certificate, and who may ask.
 
 1. Without --listen it is a socket in the home folder. If another nimbus of this home has it, this one waits.
-2. An address that other machines can reach needs a certificate and at least one token, or nothing starts: ExposedError.
+2. An address that other machines can reach needs a certificate, or nothing starts: ExposedError. Clients show one of
+   the same CA, or a token: without tokens only those with certificates are answered, which is said.
 3. The store is opened for clients with a session of its own: theirs are not the leader's.
 """
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..cluster import Cluster, check_name
-from ..cluster.access import AuditLog, TokenFile
+from ..cluster.access import AuditLog, RevokedCertificates, TokenFile
 from ..cluster.coordination import Coordination, UnavailableError
 from ..cluster.serving import NimbusServer, Served, Uploads
 from ..transport import (
@@ -68,13 +69,14 @@ class Answering:
         if not isinstance(address, TcpAddress) or all(map(is_loopback, await resolved(address))):
             return
         found = await asyncio.to_thread(tokens.read)
-        missing = [] if self.tls is not None else ["TLS (--certificates DIR, of `aiostorm certs node`)"]
-        missing += [] if found.entries else ["a token (`aiostorm token add NAME --role ROLE`)"]
-        if missing:
+        if self.tls is None:
             raise ExposedError(
-                f"other machines can reach nimbus at {self.address}: it needs {' and '.join(missing)}; or listen at "
-                "127.0.0.1"
+                f"other machines can reach nimbus at {self.address}: it needs TLS (--certificates DIR, of `aiostorm "
+                "certs node`), and its clients tokens (`aiostorm token add NAME --role ROLE`) or certificates "
+                "(`aiostorm certs client`); or listen at 127.0.0.1"
             )
+        if not found.entries:
+            log.warning("there is no token (`aiostorm token add`): only clients with a certificate are answered")
 
 
 def answering_of(home: Home, listen: str | None, certificates: str | None) -> Answering:
@@ -133,14 +135,15 @@ async def keep_open(options: ClusterOptions, served: Served, open_store: OpenSto
                     open_store=lambda url, clock: _lent(coordination),
                 )
                 async with shared as served.cluster:
+                    served.revoked = RevokedCertificates(coordination)
                     status = coordination.status
                     while status != "lost":
                         status = await coordination.status_other_than(status)
-                    served.cluster = None
+                    served.cluster = served.revoked = None
         except UnavailableError as error:
             log.debug("clients wait for the store: %s", error)
         finally:
-            served.cluster = None
+            served.cluster = served.revoked = None
         await clock.sleep(RETRY_S)
 
 

@@ -2,20 +2,32 @@
 
     DIR/ca.pem  ca-key.pem  credentials                     made once, kept where nodes are added
     DIR/nodes/NAME/certificate.pem  key.pem  ca.pem  credentials      copied to the node as a whole
+    DIR/clients/NAME/certificate.pem  key.pem  ca.pem       for who asks nimbus: without the cluster's token
 
 1. Directories are 0700 and files 0600 from their creation on. A file is only replaced with --force, and then
    atomically: the new file takes the old one's place.
-2. The commands print what to copy where, and what to type next. They print no secret.
+2. A client gets no token of the cluster: with that it could take part as a node.
+3. The commands print what to copy where, and what to type next. They print no secret.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import click
+
+from .errors import CommandError, errors
+from .options import client_options, debug_option, json_option, take_cluster_options
+
+CLIENT_ROLES: Final = ("viewer", "operator", "submitter", "admin")
+
+CLIENT_DAYS: Final = 90
+"""How long a client's certificate is valid: people come and go."""
 
 _CA_CERTIFICATE, _CA_KEY, _CREDENTIALS = "ca.pem", "ca-key.pem", "credentials"
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
@@ -48,6 +60,9 @@ def certs() -> None:
       scp -rp certs/nodes/10.0.0.1 10.0.0.1:
     One more node, with every host name and address at which other nodes reach it:
       aiostorm certs node certs node-c --host c.example --host 10.0.0.3 --role parent --role worker
+    A person who may order from another machine, and how that ends:
+      aiostorm certs client certs ann --role operator
+      aiostorm certs revoke certs/clients/ann
     """
 
 
@@ -139,6 +154,97 @@ def node(directory: Path, name: str, hosts: tuple[str, ...], days: int, force: b
             click.echo(f"  aiostorm worker --credentials {name} --listen {_bracketed(hosts[0])}:6700 …")
 
     _run(make)
+
+
+@certs.command(epilog="Example: aiostorm certs client certs ann --role operator --days 30")
+@click.argument("directory", type=_directory, metavar="DIR")
+@click.argument("name")
+@click.option("--role", type=click.Choice(CLIENT_ROLES), required=True, help="What its holder may do at nimbus.")
+@click.option(
+    "--days", type=_days, default=CLIENT_DAYS, show_default=True, help="Days for which the certificate is valid."
+)
+@_force
+def client(directory: Path, name: str, role: str, days: int, force: bool) -> None:
+    """Make the files of a client in DIR/clients/NAME: a person or a program that asks nimbus, without a token.
+
+    The certificate says who it is and which role it has. Nimbus accepts it at --listen with --certificates. It cannot
+    be used as that of a node. `aiostorm certs revoke` ends it before its time.
+
+    \b
+      aiostorm list --nimbus aiostorm://storm.example:6700 --certificate ann
+    """
+    _run(lambda: _make_client(directory, name, role, days, force=force))
+
+
+@certs.command(
+    epilog="Exit codes: 0 revoked, 2 it is no certificate, 69 there is no cluster, or no nimbus answers, 77 it is "
+    "refused."
+)
+@click.argument("which", metavar="CERTIFICATE")
+@client_options
+@debug_option
+def revoke(which: str, debug: bool, **options: Any) -> None:
+    """Revoke the certificate of a client: from its next request on no nimbus of the cluster accepts it.
+
+    CERTIFICATE is its file, the folder of the client, or its SHA-256 in hexadecimal. With --nimbus, that needs the role
+    admin. It is for clients only: to exclude a node, make a new CA and token.
+    """
+    place = take_cluster_options(options)
+    with errors(debug=debug):
+        from . import cluster as program
+
+        sha256 = _fingerprint_of(which)
+        program.run(place, lambda opened: program.revoke_certificate(opened, sha256))
+    click.echo(f"the certificate {sha256} is revoked")
+
+
+@certs.command(
+    epilog="Exit codes: 0 listed, 2 cannot be done, 69 there is no cluster, or no nimbus answers, 77 it is refused."
+)
+@json_option
+@client_options
+@debug_option
+def revoked(as_json: bool, debug: bool, **options: Any) -> None:
+    """List the certificates of clients that were revoked. With --nimbus, that needs the role admin."""
+    place = take_cluster_options(options)
+    with errors(debug=debug):
+        from . import cluster as program
+
+        code = program.run(place, lambda opened: program.list_revoked(opened, as_json=as_json))
+    sys.exit(code)
+
+
+def _fingerprint_of(which: str) -> str:
+    """Of a file, a folder of a client, or as it is given. CommandError, CredentialsError."""
+    from ..cluster.access import checked_fingerprint
+    from ..transport import fingerprint_in
+
+    path = Path(which)
+    if path.exists():
+        return fingerprint_in(path / _CERTIFICATE if path.is_dir() else path)
+    try:
+        return checked_fingerprint(which)
+    except ValueError as error:
+        raise CommandError(f"there is no file {which[:200]!r}, and {error}") from error
+
+
+def _make_client(directory: Path, name: str, role: str, days: int, *, force: bool) -> None:
+    from ..transport import Secret, fingerprint_in, new_client_certificate, read_private
+
+    ca = (directory / _CA_CERTIFICATE).read_bytes()
+    ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
+    issued = new_client_certificate(ca, ca_key, name, role, time.time(), days)
+    place = directory / "clients" / name
+    for each in (directory, place.parent, place):
+        _private_directory(each)
+    made = {_KEY: issued.key.reveal(), _CERTIFICATE: issued.certificate, _CA_CERTIFICATE: ca}
+    _write({place / file: data for file, data in made.items()}, force=force)
+    click.echo(
+        f"{place} has the files of {name} ({role}, valid until {issued.expires:%Y-%m-%d}). The certificate's SHA-256:\n"
+        f"  {fingerprint_in(place / _CERTIFICATE)}\n"
+        "Hand the folder over, with its file modes, and keep no copy of key.pem:\n"
+        f"  aiostorm list --nimbus aiostorm://HOST:PORT --certificate {name}"
+    )
 
 
 def _make_node(

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ..cluster import Cluster, NoClusterError, NotRunningError
-from .cluster_view import list_text, nodes_document, nodes_text, runs_text, show_text, tokens_text, topology_document
+from .cluster_view import (
+    list_text,
+    nodes_document,
+    nodes_text,
+    revoked_text,
+    runs_text,
+    show_text,
+    tokens_text,
+    topology_document,
+)
 from .errors import CommandError, UnavailableCommandError
 from .logs import log_to
 
@@ -83,7 +92,13 @@ def run(options: ClusterOptions, work: Callable[[Cluster], Awaitable[int]], *, w
     """
 
     async def once() -> int:
-        cluster_of = Cluster(options.store, home=options.home, token_file=options.token_file, ca=options.ca)
+        cluster_of = Cluster(
+            options.store,
+            home=options.home,
+            token_file=options.token_file,
+            ca=options.ca,
+            certificate=options.certificate,
+        )
         async with cluster_of as cluster:
             return await work(cluster)
 
@@ -187,6 +202,18 @@ async def list_tokens(cluster: Cluster, *, as_json: bool) -> int:
 async def revoke_token(cluster: Cluster, name: str) -> int:
     """Revoke a token."""
     await cluster.revoke_token(name)
+    return 0
+
+
+async def revoke_certificate(cluster: Cluster, sha256: str) -> int:
+    """Revoke the certificate of a client."""
+    await cluster.revoke_certificate(sha256)
+    return 0
+
+
+async def list_revoked(cluster: Cluster, *, as_json: bool) -> int:
+    """The certificates that were revoked."""
+    click.echo(revoked_text(await cluster.revoked_certificates(), as_json=as_json))
     return 0
 
 

@@ -15,7 +15,7 @@ from .report import printable, table
 
 if TYPE_CHECKING:
     from ..cluster import NodeInfo, TopologyInfo
-    from ..cluster.access import TokenInfo
+    from ..cluster.access import RevokedCertificate, TokenInfo
     from ..cluster.nimbus import ErrorEntry
 
 NOTE_CHARS: Final = 70
@@ -106,6 +106,15 @@ def tokens_text(found: Sequence[TokenInfo], *, as_json: bool) -> str:
         for each in found
     ]
     return table(rows, ("token", "role", "made", "valid until"))
+
+
+def revoked_text(found: Sequence[RevokedCertificate], *, as_json: bool) -> str:
+    """The certificates that were revoked, for people or as JSON."""
+    if as_json:
+        return json.dumps({"revoked": [asdict(each) for each in found]}, indent=2)
+    if not found:
+        return "no certificate is revoked"
+    return table([(each.sha256, _time(each.revoked_s), printable(each.by)) for each in found], ("SHA-256", "at", "by"))
 
 
 def runs_text(each: TopologyInfo) -> str:

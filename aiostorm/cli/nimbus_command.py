@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="Exit codes: 0 Ctrl-C or SIGTERM, 1 an unexpected error, 2 the folder, the store, --blobs or --listen "
-    "cannot be used, 78 other machines could ask it without TLS or tokens."
+    "cannot be used, 78 other machines could ask it without TLS."
 )
 @cluster_options
 @click.option(
@@ -54,7 +54,7 @@ def nimbus(
 
     Start it, and a supervisor on each node; then submit topologies. Several may run: one leads, and another one takes
     over when that one ends. Topologies go on while none runs. With --listen, those who have a token (`aiostorm token`)
-    order from other machines and accounts; without it, it listens at no port.
+    or a certificate (`aiostorm certs client`) order from other machines and accounts; else it listens at no port.
 
     \b
       aiostorm nimbus &

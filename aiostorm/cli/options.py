@@ -323,6 +323,13 @@ def client_options(command: Any) -> Any:
             metavar="FILE",
             help="The certificate of the cluster's CA (ca.pem), for a nimbus on another machine. Default: AIOSTORM_CA.",
         ),
+        click.option(
+            "--certificate",
+            envvar="AIOSTORM_CERTIFICATE",
+            metavar="DIR",
+            help="Your folder of `aiostorm certs client`, instead of --token-file and --ca. Default: "
+            "AIOSTORM_CERTIFICATE.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -332,13 +339,14 @@ def client_options(command: Any) -> Any:
 class ClusterOptions(NamedTuple):
     """What the options of `cluster_options` say. `store`: the URL of the coordination store, or of a nimbus.
 
-    `token_file`, `ca`: for a nimbus.
+    `token_file`, `ca`, `certificate`: for a nimbus.
     """
 
     home: Home
     store: str
     token_file: str | None = None
     ca: str | None = None
+    certificate: str | None = None
 
     @property
     def asks_nimbus(self) -> bool:
@@ -354,12 +362,27 @@ def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
     home = Home.default() if given is None else Home(given.absolute())
     if "nimbus" not in options:  # a --token-file is then another one
         return ClusterOptions(home, store or home.store_url)
-    nimbus, token_file, ca = (options.pop(name) for name in ("nimbus", "token_file", "ca"))
+    nimbus = options.pop("nimbus")
+    token_file, ca, certificate = _take_proofs(options)
     if nimbus:
         if not nimbus.startswith("aiostorm://"):
             raise CommandError(f"--nimbus is aiostorm://HOST:PORT, or aiostorm://unix:PATH, not {nimbus!r:.100}")
-        return ClusterOptions(home, nimbus, token_file, ca)
+        return ClusterOptions(home, nimbus, token_file, ca, certificate)
     return ClusterOptions(home, store or home.store_url)
+
+
+def _take_proofs(options: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Token, CA and certificate: an option of the command line replaces the environment's for the other way."""
+    token_file, ca, certificate = (options.pop(name) for name in ("token_file", "ca", "certificate"))
+    typed = {name for name in ("token_file", "ca", "certificate") if _is_typed(name)}
+    if "certificate" in typed:
+        return token_file if "token_file" in typed else None, ca if "ca" in typed else None, certificate
+    return token_file, ca, None if typed & {"token_file", "ca"} else certificate
+
+
+def _is_typed(name: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def log_level_option(command: Any) -> Any:

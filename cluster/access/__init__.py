@@ -1,7 +1,8 @@
-"""Access: who may order what of a cluster: roles, tokens, and the link between a client and nimbus.
+"""Access: who may order what of a cluster: roles, tokens, certificates, and the link between a client and nimbus.
 
 roles.py       what a role may do                 tokens.py     names, roles and keys
 token_file.py  the tokens of this machine         proving.py    the handshake, both sides
+certificates.py  the role in a certificate        revoked.py    certificates that are not accepted any more
 failures.py    how often an address may fail      wire.py       requests and responses
 link.py        the client's connection            audit.py      the line of a change; audit_log.py: its file
 
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .audit import Change, line_of
     from .audit_log import AuditError, AuditLog
+    from .certificates import holder_of, subject_of
     from .errors import DeniedError, RequestError
     from .failures import MOST, PERIOD_S, Failures
     from .link import NimbusLink, nimbus_addresses, nimbus_link, value_of
-    from .proving import NONCE_BYTES, REFUSED, Checking, Proving
+    from .proving import NONCE_BYTES, REFUSED, Checking, Proving, Showing
+    from .revoked import RevokedCertificate, RevokedCertificates, checked_fingerprint
     from .roles import GIVEN, Role
     from .token_file import TokenFile
     from .tokens import Entry, Holder, TokenInfo, Tokens, check_token_name
@@ -44,29 +47,37 @@ __all__ = [
     "Proving",
     "Request",
     "RequestError",
+    "RevokedCertificate",
+    "RevokedCertificates",
     "Role",
+    "Showing",
     "TokenFile",
     "TokenInfo",
     "Tokens",
     "check_token_name",
+    "checked_fingerprint",
     "error_frames",
+    "holder_of",
     "line_of",
     "nimbus_addresses",
     "nimbus_link",
     "problems_of",
     "read_request",
     "request_frame",
+    "subject_of",
     "value_frames",
     "value_of",
 ]
 
 _LATER = {
     "audit": "Change line_of",
+    "certificates": "holder_of subject_of",
     "audit_log": "AuditError AuditLog",
     "errors": "DeniedError RequestError",
     "failures": "MOST PERIOD_S Failures",
     "link": "NimbusLink nimbus_addresses nimbus_link value_of",
-    "proving": "NONCE_BYTES REFUSED Checking Proving",
+    "proving": "NONCE_BYTES REFUSED Checking Proving Showing",
+    "revoked": "RevokedCertificate RevokedCertificates checked_fingerprint",
     "roles": "GIVEN Role",
     "token_file": "TokenFile",
     "tokens": "Entry Holder TokenInfo Tokens check_token_name",

@@ -3,6 +3,8 @@
     {"at": "2026-11-27T08:00:00.123Z", "who": "ann", "role": "operator", "from": "10.0.0.7:51234", "what": "kill",
      "arguments": {"name": "words", "wait_s": 10}, "result": "done"}
 
+    …, "certificate": {"subject": "O=prod/OU=operator/CN=ann", "sha256": "2f9c…"}, …      of a client that has shown one
+
 1. A line is JSON in printable ASCII: what a client chose (a name, a setting) cannot end a line, nor colour a terminal.
 2. Settings whose names say that they are secrets, and users and passwords in URLs, are `***`.
 3. A line has a bound, and so has each of its texts: what is left out is marked.
@@ -14,9 +16,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...topology import shown_value
+from .certificates import subject_of
+
+if TYPE_CHECKING:
+    from ...transport import PeerCertificate
 
 MAX_TEXT_CHARS: Final = 400
 MAX_ITEMS: Final = 50
@@ -27,7 +33,7 @@ _CUT: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change. `at_s`: Unix time. `result`: done, refused: WHY, or failed: WHY."""
+    """A change. `at_s`: Unix time. `result`: done, refused: WHY, or failed: WHY. `certificate`: that of `who`."""
 
     at_s: float
     who: str
@@ -36,6 +42,7 @@ class Change:
     what: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     result: str = "done"
+    certificate: PeerCertificate | None = None
 
 
 def line_of(change: Change) -> bytes:
@@ -50,6 +57,9 @@ def line_of(change: Change) -> bytes:
         "arguments": {_cut(name): _shown(name, value) for name, value in change.arguments.items()},
         "result": _cut(change.result),
     }
+    if change.certificate is not None:
+        subject = subject_of(change.certificate)
+        document["certificate"] = {"subject": _cut(subject), "sha256": change.certificate.sha256}
     line = json.dumps(document)
     if len(line) > MAX_LINE_BYTES:
         document["arguments"] = {"name": _shown("name", change.arguments.get("name")), _CUT: len(line)}

@@ -1,6 +1,6 @@
 """Link: a client's connection to nimbus: authenticated, and one request at a time.
 
-    async with nimbus_link(addresses, token, tls) as link:
+    async with nimbus_link(addresses, token, tls, clock) as link:      token None: the certificate in `tls` is shown
         answer = await link.ask("list", {}, again=True)
 
 1. It connects with the first request, to the first address that answers. When the connection is lost it connects again,
@@ -31,7 +31,7 @@ from ...transport import (
 )
 from ..coordination import UnavailableError
 from .errors import DeniedError, RequestError
-from .proving import NONCE_BYTES, Proving
+from .proving import NONCE_BYTES, Proving, Showing
 from .wire import PIECE_BYTES, ResponseReader, request_frame
 
 if TYPE_CHECKING:
@@ -50,12 +50,15 @@ IDLE_S: Final = 30.0
 
 
 class NimbusLink:
-    """The client's end. `network`: not authenticated. All methods raise UnavailableError, DeniedError, RequestError."""
+    """The client's end. `network`: not authenticated. All methods raise UnavailableError, DeniedError, RequestError.
+
+    `token`: None: the network shows a certificate.
+    """
 
     def __init__(
         self,
         addresses: Sequence[str],
-        token: Credentials,
+        token: Credentials | None,
         network: Network,
         *,
         clock: Clock | None = None,
@@ -149,6 +152,8 @@ class NimbusLink:
                 refused = refused or f"{address}: {error}"
             except (NetworkError, TimeoutError) as error:
                 text = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
+                if self._token is None:
+                    text += " (a certificate that has ended, or is not of nimbus' CA, is refused without a reason)"
                 problems.append(text if text.startswith(address) else f"{address}: {text}")
             else:
                 self.addresses.remove(address)
@@ -162,7 +167,8 @@ class NimbusLink:
 
     async def _prove(self, connection: Connection) -> None:
         binding = connection.binding if isinstance(connection, RestrictedConnection) else b""
-        proving = Proving(self._token, self._rng.token_bytes(NONCE_BYTES), binding)
+        nonce = self._rng.token_bytes(NONCE_BYTES)
+        proving = Showing() if self._token is None else Proving(self._token, nonce, binding)
         connection.send(proving.hello)
         try:
             while proving.role is None:
@@ -206,9 +212,12 @@ def nimbus_addresses(url: str) -> tuple[str, ...] | None:
 
 @asynccontextmanager
 async def nimbus_link(
-    addresses: Sequence[str], token: Credentials, tls: TlsFiles | None, clock: Clock
+    addresses: Sequence[str], token: Credentials | None, tls: TlsFiles | None, clock: Clock
 ) -> AsyncIterator[NimbusLink]:
-    """A link over sockets. `tls`: needed for another machine. CredentialsError if a file cannot be used."""
+    """A link over sockets. `tls`: needed for another machine. CredentialsError if a file cannot be used.
+
+    `token`: None: the certificate in `tls` is shown.
+    """
     async with SocketNetwork(Security(token, tls)) as network:
         link = NimbusLink(addresses, token, network, clock=clock)
         try:

@@ -6,13 +6,19 @@
        │ ── PROOF      proof ────────────────────────► │      signature: HMAC(server key, transcript)
        │ ◄─ WELCOME    signature, role ─────────────── │
 
+    client, over TLS with its certificate           nimbus
+       │ ── SHOWN      version ──────────────────────► │      the certificate that TLS has verified (see certificates)
+       │ ◄─ ACCEPTED   role ────────────────────────── │
+
 1. Nimbus has only keys made from the token (see tokens): it finds the client key in the proof, and its SHA-256 must be
    the stored key. Who has read the file of tokens cannot make a proof.
 2. The transcript has version, name, both nonces (32 new random bytes each), and the certificate of the TLS connection.
    So a proof is worthless on another connection, and a third party cannot pass it on.
 3. A name that is not there, a wrong proof and a token that has ended are refused at the same step, with the same frame.
    The reason is for nimbus' own log.
-4. The client sends no request before it has checked the signature.
+4. The client sends no request before it has checked the signature. Without a token it has checked in TLS that nimbus'
+   certificate is of the cluster's CA, and for the host that it dialled.
+5. Who has shown a certificate proves no token: which of two roles would count cannot be mistaken then.
 
 From: SCRAM-SHA-256 (RFC 5802, RFC 7677), with a random token in the place of a password, and its channel binding.
 """
@@ -26,11 +32,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...transport import AuthenticationError
+from .certificates import holder_of
 from .roles import Role
 from .tokens import KEY_BYTES, NAME, client_key, keys_of
 
 if TYPE_CHECKING:
-    from ...transport import Credentials
+    from ...transport import Credentials, PeerCertificate
     from .tokens import Holder, Tokens
 
 VERSION: Final = 1
@@ -38,7 +45,7 @@ VERSION: Final = 1
 NONCE_BYTES: Final = 32
 MAX_FRAME_BYTES: Final = 256
 
-HELLO, CHALLENGE, PROOF, WELCOME, REFUSED = (bytes([kind]) for kind in (0x91, 0x92, 0x93, 0x94, 0x95))
+HELLO, CHALLENGE, PROOF, WELCOME, REFUSED, SHOWN, ACCEPTED = (bytes([kind]) for kind in range(0x91, 0x98))
 
 _START: Final = struct.Struct(f"!cB{NONCE_BYTES}s")
 _PROOF: Final = 1 + KEY_BYTES
@@ -74,32 +81,63 @@ class Proving:
         signature = hmac.digest(server, b"server" + self._transcript, hashlib.sha256)
         if not hmac.compare_digest(frame[:_PROOF], WELCOME + signature):
             raise AuthenticationError("the peer does not know the token: it is not nimbus, or a third party is between")
-        try:
-            self.role = Role(frame[_PROOF:].decode("ascii"))
-        except ValueError:
-            raise AuthenticationError("nimbus gives a role that is none: do both run the same version?") from None
+        self.role = _role_in(frame[_PROOF:])
+        return None
+
+
+class Showing:
+    """The client that has shown a certificate instead. As Proving."""
+
+    hello: Final = SHOWN + bytes([VERSION])
+
+    def __init__(self) -> None:
+        self.role: Role | None = None
+
+    def receive(self, frame: bytes) -> bytes | None:
+        """Take a frame; there is none to send. AuthenticationError."""
+        if frame == REFUSED:
+            raise AuthenticationError(
+                "nimbus refuses the certificate: it names no role of a client, was revoked or has ended, or too many "
+                "wrong ones came from this address (its log has the reason)"
+            )
+        if frame[:1] != ACCEPTED:
+            raise AuthenticationError(
+                "nimbus sends what is no response to a certificate: do both run the same version?"
+            )
+        self.role = _role_in(frame[1:])
         return None
 
 
 class Checking:
     """Nimbus, of one connection. `holder`: who has proved it; `name`: who says so.
 
-    `tokens`: those that are valid, asked when the proof has come. `now_s`: the same, for the Unix time.
+    `tokens`: those that are valid, asked when the proof has come. `now_s`: the same, for the Unix time. `certificate`:
+    what the client has shown in TLS.
     """
 
     def __init__(
-        self, tokens: Callable[[], Tokens], now_s: Callable[[], float], nonce: bytes, binding: bytes = b""
+        self,
+        tokens: Callable[[], Tokens],
+        now_s: Callable[[], float],
+        nonce: bytes,
+        binding: bytes = b"",
+        certificate: PeerCertificate | None = None,
     ) -> None:
         self._tokens = tokens
         self._now_s = now_s
         self._nonce = nonce
         self._binding = binding
         self._transcript = b""
+        self._certificate = certificate
         self.name = ""
         self.holder: Holder | None = None
 
     def receive(self, frame: bytes) -> bytes:
         """Take a frame; returns the frame to send. AuthenticationError: send REFUSED and close."""
+        if not self._transcript and frame[:1] == SHOWN:
+            return self._shown(frame)
+        if self._certificate is not None:
+            raise AuthenticationError("it shows a certificate, and would prove a token, too: one of them")
         if not self._transcript:
             nonce, rest = _started(frame, HELLO)
             name = rest.decode("ascii", "replace")
@@ -118,6 +156,22 @@ class Checking:
             raise AuthenticationError(f"the token {self.name!r} is unknown, wrong, revoked, or has ended")
         signature = hmac.digest(server, b"server" + self._transcript, hashlib.sha256)
         return WELCOME + signature + self.holder.role.value.encode()
+
+    def _shown(self, frame: bytes) -> bytes:
+        if self._certificate is None:
+            raise AuthenticationError("it shows no certificate")
+        if frame != Showing.hello:
+            raise AuthenticationError(f"it speaks another version than {VERSION}")
+        self.holder = holder_of(self._certificate, self._now_s())
+        self.name = self.holder.name
+        return ACCEPTED + self.holder.role.value.encode()
+
+
+def _role_in(text: bytes) -> Role:
+    try:
+        return Role(text.decode("ascii"))
+    except ValueError:
+        raise AuthenticationError("nimbus gives a role that is none: do both run the same version?") from None
 
 
 def _started(frame: bytes, kind: bytes) -> tuple[bytes, bytes]:

@@ -26,7 +26,7 @@ from ...transport import CredentialsError
 from .roles import Role
 
 if TYPE_CHECKING:
-    from ...transport import Credentials, Secret
+    from ...transport import Credentials, PeerCertificate, Secret
 
 MAX_TOKENS: Final = 1_000
 MAX_FILE_BYTES: Final = 512 * 1024
@@ -63,11 +63,22 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has authenticated. `key`: of which token with that name, since another one may take it."""
+    """Who has authenticated. `key`: of which token with that name, since another one may take it.
+
+    `certificate`: what was shown instead of a token.
+    """
 
     name: str
     role: Role
     key: str = field(default="", repr=False)
+    certificate: PeerCertificate | None = None
+
+    @property
+    def shown(self) -> str:
+        """What was shown, for people."""
+        if self.certificate is None:
+            return f"the token {self.name!r}"
+        return f"the certificate {self.name!r} (SHA-256 {self.certificate.sha256})"
 
 
 @dataclass(frozen=True, slots=True)

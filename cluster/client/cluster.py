@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from ...runtime import LoopClock
+from ..access import RevokedCertificate, RevokedCertificates
 from ..coordination import is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
 from ..names import check_name
@@ -90,6 +91,7 @@ class Cluster:
 
     `Cluster("aiostorm://host:6700", token_file="ann.token")` asks a nimbus instead, which does what the token's role
     allows: DeniedError. Several addresses: with commas. `ca`: the CA's certificate, needed for another machine.
+    `certificate` instead of both: a folder of `aiostorm certs client`, whose role counts.
 
     `ordered_by`: who is said to order, in the audit log of `home`; None: it is not written here. Where no line can be
     written nothing is ordered: AuditError.
@@ -102,6 +104,7 @@ class Cluster:
         home: Home | Path | str | None = None,
         token_file: Path | str | None = None,
         ca: Path | str | None = None,
+        certificate: Path | str | None = None,
         ordered_by: OrderedBy | None = THIS_PROGRAM,
         clock: Clock | None = None,
         open_store: OpenStore = open_coordination,
@@ -113,7 +116,7 @@ class Cluster:
         self._stack = contextlib.AsyncExitStack()
         self._opened: Coordination | None = None
         self._audited = Audited(self.home, ordered_by, self._clock)
-        self._asked = asked_nimbus(self.store, token_file, ca)
+        self._asked = asked_nimbus(self.store, token_file, ca, certificate)
         self._nimbus: NimbusOrders | None = None
 
     async def __aenter__(self) -> Self:
@@ -309,6 +312,21 @@ class Cluster:
     async def revoke_token(self, name: str) -> None:
         """Revoke one of them. ClusterError if no nimbus is asked."""
         await self._of_nimbus().revoke(name)
+
+    async def revoked_certificates(self) -> list[RevokedCertificate]:
+        """The certificates of clients that no nimbus accepts any more, the oldest first."""
+        return await (
+            self._nimbus.revoked_certificates() if self._nimbus else RevokedCertificates(self._client).listed()
+        )
+
+    async def revoke_certificate(self, sha256: str) -> None:
+        """Revoke the certificate of a client with this fingerprint. AuditError; ValueError if it is no fingerprint."""
+        if self._nimbus is not None:
+            await self._nimbus.revoke_certificate(sha256)
+            return
+        await self._check_cluster()
+        async with self._audited.order("revoke_certificate", {"sha256": sha256}):
+            await RevokedCertificates(self._client).add(sha256, self._clock.now(), submitter())
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from ..access import (
     DeniedError,
     NimbusLink,
     RequestError,
+    RevokedCertificate,
     TokenInfo,
     nimbus_addresses,
     nimbus_link,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ...runtime import Clock
 
 TOKEN_VARIABLE: Final = "AIOSTORM_TOKEN_FILE"  # noqa: S105 - a name
+CERTIFICATE_VARIABLE: Final = "AIOSTORM_CERTIFICATE"
 
 LOOK_S: Final = 0.3
 """How often it is looked for what is waited for."""
@@ -70,37 +72,60 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class AskedNimbus:
-    """Where nimbus is, and what is shown to it."""
+    """Where nimbus is, and what is shown to it: a token or a certificate. `certificate`: the folder with it."""
 
     addresses: tuple[str, ...]
-    token_file: Path
+    token_file: Path | None = None
     ca: Path | None = None
+    certificate: Path | None = None
 
     @asynccontextmanager
     async def opened(self, clock: Clock) -> AsyncIterator[NimbusOrders]:
-        """Requests to it. CredentialsError if the token, or the CA's certificate, cannot be used."""
-        token = await asyncio.to_thread(Credentials.from_file, self.token_file)
+        """Requests to it. CredentialsError if the token, a certificate or its key cannot be used."""
+        token = None if self.token_file is None else await asyncio.to_thread(Credentials.from_file, self.token_file)
         tls = None if self.ca is None else TlsFiles.of_authority(str(self.ca))
+        if self.certificate is not None:
+            tls = TlsFiles.in_folder(str(self.certificate))
         async with nimbus_link(self.addresses, token, tls, clock) as link:
             yield NimbusOrders(link)
 
 
-def asked_nimbus(url: str, token_file: Path | str | None, ca: Path | str | None) -> AskedNimbus | None:
-    """Which nimbus a URL means; None: it is one of a store. ClusterError without a token; ValueError."""
+def asked_nimbus(
+    url: str, token_file: Path | str | None, ca: Path | str | None, certificate: Path | str | None = None
+) -> AskedNimbus | None:
+    """Which nimbus a URL means; None: it is one of a store. ClusterError without token and certificate; ValueError."""
     try:
         addresses = nimbus_addresses(url)
     except NetworkError as error:
         raise ValueError(str(error)) from error
     if addresses is None:
-        if token_file is not None or ca is not None:
+        if token_file is not None or ca is not None or certificate is not None:
             raise ValueError(f"{url} is a store, for which no token is needed: name a nimbus, aiostorm://HOST:PORT")
         return None
-    found = token_file or os.environ.get(TOKEN_VARIABLE)
-    if not found:
-        raise ClusterError(
-            f"{url} needs a token: --token-file FILE (token_file=, {TOKEN_VARIABLE}); `aiostorm token add` makes one"
+    if not token_file and not certificate:
+        token_file, certificate = os.environ.get(TOKEN_VARIABLE), os.environ.get(CERTIFICATE_VARIABLE)
+    if token_file and certificate:
+        raise ValueError(
+            "a token and a certificate: which of two roles is meant? Give --token-file (token_file=) or --certificate "
+            "(certificate=)"
         )
-    return AskedNimbus(addresses, Path(found), None if ca is None else Path(ca))
+    if certificate:
+        return _shown(addresses, Path(certificate), ca)
+    if not token_file:
+        raise ClusterError(
+            f"{url} needs a token: --token-file FILE (token_file=, {TOKEN_VARIABLE}); `aiostorm token add` makes one. "
+            f"Or a certificate: --certificate DIR (certificate=, {CERTIFICATE_VARIABLE}), of `aiostorm certs client`"
+        )
+    return AskedNimbus(addresses, Path(token_file), None if ca is None else Path(ca))
+
+
+def _shown(addresses: tuple[str, ...], certificate: Path, ca: Path | str | None) -> AskedNimbus:
+    """A nimbus to which a certificate is shown. ValueError."""
+    if any(each.startswith("unix:") for each in addresses):
+        raise ValueError("a certificate is shown over TLS only: name HOST:PORT, or use a token at a unix socket")
+    if ca is not None:
+        raise ValueError(f"--certificate (certificate=) has the CA's certificate, {certificate}/ca.pem: leave out --ca")
+    return AskedNimbus(addresses, certificate=certificate)
 
 
 class NimbusOrders:
@@ -143,6 +168,14 @@ class NimbusOrders:
     async def revoke(self, name: str) -> None:
         """Revoke a token."""
         await self._change("revoke", {"name": name})
+
+    async def revoked_certificates(self) -> list[RevokedCertificate]:
+        """The certificates of clients that are not accepted any more."""
+        return await self._read("revoked_certificates", list[RevokedCertificate])
+
+    async def revoke_certificate(self, sha256: str) -> None:
+        """Revoke the certificate of a client."""
+        await self._change("revoke_certificate", {"sha256": sha256})
 
     async def want(self, name: str, wanted: Wanted, wait_s: float | None) -> None:
         """Activate, deactivate or kill."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from ..access import GIVEN, RequestError, Role, TokenInfo, problems_of
+from ..access import GIVEN, RequestError, RevokedCertificate, Role, TokenInfo, problems_of
 from ..client import NodeInfo, TopologyInfo
 from ..nimbus import ErrorEntry, Setting, shown_record
 
@@ -44,6 +44,15 @@ class Name:
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A certificate of a client: its SHA-256, in hexadecimal."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +264,14 @@ async def _revoke(session: Session, given: Name) -> None:
     await session.revoke(given.name)
 
 
+async def _revoked_certificates(session: Session, given: Nothing) -> list[RevokedCertificate]:
+    return await session.revoked.listed()
+
+
+async def _revoke_certificate(session: Session, given: Fingerprint) -> None:
+    await session.revoke_certificate(given.sha256)
+
+
 OPERATIONS: Final = table_of(
     (
         Operation("topologies", Role.VIEWER, _topologies, gives=list[TopologyInfo]),
@@ -273,6 +290,8 @@ OPERATIONS: Final = table_of(
         Operation("submit", Role.SUBMITTER, _submit, Submit, TopologyInfo, changes=True),
         Operation("tokens", Role.ADMIN, _tokens, gives=list[TokenInfo]),
         Operation("revoke", Role.ADMIN, _revoke, Name, changes=True),
+        Operation("revoked_certificates", Role.ADMIN, _revoked_certificates, gives=list[RevokedCertificate]),
+        Operation("revoke_certificate", Role.ADMIN, _revoke_certificate, Fingerprint, changes=True),
     )
 )
 """All requests that nimbus answers."""

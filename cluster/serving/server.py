@@ -7,7 +7,8 @@
    connected at a time.
 3. An address that fails MOST times a minute is refused without a look at what it sends.
 4. The store's session may be lost: that is the response to clients until there is another one. They stay connected.
-5. At an address that other machines can reach it does not begin without TLS, and not without a token: ExposedError.
+5. At an address that other machines can reach it does not begin without TLS: ExposedError.
+6. A certificate that was revoked is refused at the handshake, too, if the store can be reached.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ...transport import (
     parse_address,
 )
 from ..access import MOST, NONCE_BYTES, REFUSED, Checking, Failures
+from ..coordination import CoordinationError
 from .session import Served, Session
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class NimbusServer:
             holder = await self._authenticated(connection, origin)
             if holder is None:
                 return
-            log.info("%s (%s) is connected from %s", holder.name, holder.role.value, origin)
+            log.info("%s (%s) is connected from %s", holder.shown, holder.role.value, origin)
             await Session(self._served, connection, holder, origin).run()
         except (ConnectionLostError, TimeoutError) as error:
             log.debug("the client %s has disconnected: %r", origin, error)
@@ -104,9 +106,7 @@ class NimbusServer:
     async def _authenticated(self, connection: Connection, origin: str) -> Holder | None:
         """Who it is; None: it is refused."""
         host, clock = _host(origin), self._served.clock
-        binding = connection.binding if isinstance(connection, RestrictedConnection) else b""
-        nonce = self._rng.token_bytes(NONCE_BYTES)
-        checking = Checking(lambda: self._served.tokens.tokens, clock.now, nonce, binding)
+        checking = self._checking(connection)
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 while checking.holder is None:
@@ -115,7 +115,9 @@ class NimbusServer:
                         self._warnings.warn("%s is refused: %d failures within a minute", origin, MOST)
                         connection.send(REFUSED)
                         return None
-                    connection.send(checking.receive(frame))
+                    answer = checking.receive(frame)
+                    await self._check_not_revoked(checking)
+                    connection.send(answer)
         except AuthenticationError as error:
             self._failures.failed(host, clock.monotonic())
             self._warnings.warn("%s is refused: %s", origin, error)
@@ -124,6 +126,26 @@ class NimbusServer:
         if isinstance(connection, RestrictedConnection):
             connection.set_authenticated()
         return checking.holder
+
+    def _checking(self, connection: Connection) -> Checking:
+        binding, certificate = b"", None
+        if isinstance(connection, RestrictedConnection):
+            binding, certificate = connection.binding, connection.certificate
+        nonce = self._rng.token_bytes(NONCE_BYTES)
+        return Checking(lambda: self._served.tokens.tokens, self._served.clock.now, nonce, binding, certificate)
+
+    async def _check_not_revoked(self, checking: Checking) -> None:
+        """AuthenticationError. While the store cannot be reached, each request is refused, and not the client."""
+        revoked, holder = self._served.revoked, checking.holder
+        if holder is None or holder.certificate is None or revoked is None:
+            return
+        try:
+            found = await revoked.has(holder.certificate.sha256)
+        except CoordinationError as error:
+            log.debug("whether %s was revoked is asked with its first request: %s", holder.shown, error)
+            return
+        if found:
+            raise AuthenticationError(f"{holder.shown} was revoked")
 
 
 def _host(origin: str) -> str:

@@ -4,7 +4,7 @@
                                                  └─ changes something: the audit log, before and after
 
 1. Whether the token is valid, and which role it has, is looked up for each request: one that was revoked a moment ago
-   is refused on an open connection, too.
+   is refused on an open connection, too. So it is with a certificate: its end, and the list of those revoked.
 2. What is refused because of its role is in the audit log, as what was done is.
 3. An error is a response, with its class and text. A defect of ours says no more than that: the log has it.
 """
@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ...runtime import Clock
     from ...transport import Connection
-    from ..access import AuditLog, Holder, TokenFile
+    from ..access import AuditLog, Holder, RevokedCertificates, TokenFile
     from ..client import Cluster
     from .operations import Operation
     from .uploads import UploadedFile, Uploads
@@ -44,13 +44,15 @@ IDLE_S: Final = 120.0
 PIECE_S: Final = 30.0
 """How long to wait for the next piece of code."""
 
+_NO_STORE: Final = "this nimbus cannot reach the cluster's store: try again, or another nimbus"
+
 Logs = Callable[[str, str, int], Awaitable[dict[str, list[str]]]]
 """Topology, process (empty: all), how many lines → the last lines of each process."""
 
 
 @dataclass(slots=True)
 class Served:
-    """What all sessions of a nimbus share. `cluster`: None while the store cannot be reached."""
+    """What all sessions of a nimbus share. `cluster`, `revoked`: None while the store cannot be reached."""
 
     tokens: TokenFile
     audit: AuditLog
@@ -58,6 +60,7 @@ class Served:
     logs: Logs
     clock: Clock
     cluster: Cluster | None = None
+    revoked: RevokedCertificates | None = None
     one_submission: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -75,15 +78,22 @@ class Session:
 
     @property
     def who(self) -> str:
-        """The name of the token."""
+        """The name of the token, or `cert:` and that of the certificate."""
         return self._holder.name
 
     @property
     def cluster(self) -> Cluster:
         """The cluster. UnavailableError while the store cannot be reached."""
         if self._served.cluster is None:
-            raise UnavailableError("this nimbus cannot reach the cluster's store: try again, or another nimbus")
+            raise UnavailableError(_NO_STORE)
         return self._served.cluster
+
+    @property
+    def revoked(self) -> RevokedCertificates:
+        """The certificates that are not accepted any more. UnavailableError while the store cannot be reached."""
+        if self._served.revoked is None:
+            raise UnavailableError(_NO_STORE)
+        return self._served.revoked
 
     async def run(self) -> None:
         """Answer requests until the connection ends. ConnectionLostError, TimeoutError."""
@@ -126,6 +136,10 @@ class Session:
         """Revoke a token. ValueError if there is none of this name; CredentialsError, OSError."""
         await asyncio.to_thread(self.tokens.revoke, name)
 
+    async def revoke_certificate(self, sha256: str) -> None:
+        """Revoke a certificate of a client. ValueError if it is no fingerprint; UnavailableError."""
+        await self.revoked.add(sha256, self._served.clock.now(), self.who)
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     async def _answer(self, frame: bytes) -> Iterator[bytes]:
@@ -144,26 +158,34 @@ class Session:
 
     async def _done(self, operation: Operation, arguments: dict[str, JsonValue]) -> object:
         if not operation.changes:
-            self._check_role(operation)
+            await self._check_role(operation)
             return await operation.carry_out(self, operation.read(arguments))
         async with self._served.audit.ordered(partial(self._change, operation.name, arguments)):
-            self._check_role(operation)
+            await self._check_role(operation)
             return await operation.carry_out(self, operation.read(arguments))
 
     def _change(self, what: str, arguments: dict[str, JsonValue], result: str) -> Change:
-        holder = self._holder
-        return Change(self._served.clock.now(), holder.name, holder.role.value, self._origin, what, arguments, result)
+        holder, at_s = self._holder, self._served.clock.now()
+        change = Change(at_s, holder.name, holder.role.value, self._origin, what, arguments, result)
+        return replace(change, certificate=holder.certificate)
 
-    def _check_role(self, operation: Operation) -> None:
-        now = self.tokens.tokens.still(self._holder, self._served.clock.now())
-        if now is None:
-            raise DeniedError(f"the token {self.who!r} was revoked, or has ended")
-        self._holder = now
+    async def _check_role(self, operation: Operation) -> None:
+        self._holder = now = await self._still()
         if not now.role.includes(operation.role):
             raise DeniedError(
-                f"{operation.name} needs the role {operation.role.value}, and the token {now.name!r} has the role "
-                f"{now.role.value}"
+                f"{operation.name} needs the role {operation.role.value}, and {now.shown} has the role {now.role.value}"
             )
+
+    async def _still(self) -> Holder:
+        """Who has authenticated, with the role of now. DeniedError: it is not valid any more."""
+        holder, now_s = self._holder, self._served.clock.now()
+        certificate = holder.certificate
+        now = self.tokens.tokens.still(holder, now_s) if certificate is None else holder
+        if certificate is not None and (now_s >= certificate.ends_s or await self.revoked.has(certificate.sha256)):
+            now = None
+        if now is None:
+            raise DeniedError(f"{holder.shown} was revoked, or has ended")
+        return now
 
     async def _receive(self, upload: UploadedFile) -> Iterator[bytes]:
         """Take the pieces of code. What is wrong with them ends the connection, after the response."""

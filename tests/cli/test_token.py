@@ -29,7 +29,7 @@ WAIT_S = 30
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    for name in ("STORE", "NIMBUS", "TOKEN_FILE", "CA"):
+    for name in ("STORE", "NIMBUS", "TOKEN_FILE", "CA", "CERTIFICATE"):
         monkeypatch.delenv(f"AIOSTORM_{name}", raising=False)
     with tempfile.TemporaryDirectory(prefix="h") as folder:
         monkeypatch.chdir(folder)
@@ -92,7 +92,7 @@ def test_what_there_is_not_cannot_be_revoked(aiostorm: Command) -> None:
     ("arguments", "code", "what"),
     [
         (("--listen", "0.0.0.0:0"), 78, "it needs TLS (--certificates DIR"),
-        (("--listen", "[::]:0"), 78, "and a token (`aiostorm token add"),
+        (("--listen", "[::]:0"), 78, "its clients tokens (`aiostorm token add"),
         (("--listen", "nowhere"), 2, "not an address"),
         (("--certificates", "."), 2, "--listen HOST:PORT: add it"),
     ],

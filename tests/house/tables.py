@@ -15,6 +15,7 @@ MACHINES: Final = (
     "actors/policy.py",
     "backpressure/*.py",
     "cluster/access/audit.py",
+    "cluster/access/certificates.py",
     "cluster/access/failures.py",
     "cluster/access/proving.py",
     "cluster/access/roles.py",

@@ -27,11 +27,11 @@ from .limited_warnings import LimitedWarnings
 from .network import MAX_BUFFERED_BYTES, MAX_FRAME_BYTES, Connection, Listener, Network
 from .security import Security
 from .socket_network import SocketNetwork, open_network
-from .tls import TlsFiles
+from .tls import PeerCertificate, TlsFiles, fingerprint_in
 from .unix_network import UnixNetwork
 
 if TYPE_CHECKING:
-    from .certificates import Issued, new_authority, new_certificate
+    from .certificates import Issued, new_authority, new_certificate, new_client_certificate
     from .websockets import WebSocketNetwork
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "LimitedWarnings",
     "Listener",
     "Network",
+    "PeerCertificate",
     "RestrictedConnection",
     "Secret",
     "Security",
@@ -57,8 +58,10 @@ __all__ = [
     "WebSocketNetwork",
     "check_exposure",
     "dial",
+    "fingerprint_in",
     "new_authority",
     "new_certificate",
+    "new_client_certificate",
     "new_token",
     "open_network",
     "parse_address",
@@ -66,7 +69,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "certificates": "Issued new_authority new_certificate",
+    "certificates": "Issued new_authority new_certificate new_client_certificate",
     "websockets": "WebSocketNetwork",
 }
 

@@ -29,6 +29,7 @@ from .limited_warnings import LimitedWarnings
 if TYPE_CHECKING:
     from .credentials import Credentials
     from .network import Connection, Listener, Network
+    from .tls import PeerCertificate
 
 
 @runtime_checkable
@@ -43,6 +44,11 @@ class RestrictedConnection(Protocol):
     @property
     def certified(self) -> frozenset[str]:
         """The roles in the peer's certificate; empty if it names none, and without TLS."""
+        ...
+
+    @property
+    def certificate(self) -> PeerCertificate | None:
+        """The certificate that the peer has shown; None: none, and without TLS."""
         ...
 
     def set_authenticated(self) -> None:

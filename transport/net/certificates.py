@@ -4,8 +4,9 @@
    dialling, and for nothing else.
 2. A node's certificate names the given hosts, and the loopback addresses, by which processes of one machine connect.
 3. It names the node's roles as organizational units.
-4. Certificates are valid from one hour before they are made, since clocks differ.
-5. Bytes in, bytes out: the caller writes the files, with modes that keep the keys private.
+4. A client's certificate names one role at nimbus, and no host: it can be used for dialling only.
+5. Certificates are valid from one hour before they are made, since clocks differ.
+6. Bytes in, bytes out: the caller writes the files, with modes that keep the keys private.
 """
 
 from __future__ import annotations
@@ -71,6 +72,38 @@ def new_certificate(
 
     CredentialsError if a host is not valid, the CA cannot be used, or the CA expires before the certificate.
     """
+    names = [_general_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK))]
+    return _certificate(
+        ca_certificate,
+        ca_key,
+        (name, roles),
+        (now_s, days),
+        [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH],
+        names,
+    )
+
+
+def new_client_certificate(
+    ca_certificate: bytes, ca_key: Secret, name: str, role: str, now_s: float, days: int
+) -> Issued:
+    """A certificate for a person or a program that asks nimbus. `role`: what it may do there.
+
+    CredentialsError if the CA cannot be used, or expires before the certificate.
+    """
+    usage = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    return _certificate(ca_certificate, ca_key, (name, (role,)), (now_s, days), usage, [])
+
+
+def _certificate(
+    ca_certificate: bytes,
+    ca_key: Secret,
+    owner: tuple[str, Iterable[str]],
+    valid: tuple[float, int],
+    usage: list[x509.ObjectIdentifier],
+    names: list[x509.GeneralName],
+) -> Issued:
+    """`owner`: name, roles. `valid`: from this Unix time on, for so many days. `names`: of hosts."""
+    now_s, days = valid
     try:
         ca = x509.load_pem_x509_certificate(ca_certificate)
         signer = serialization.load_pem_private_key(ca_key.reveal(), password=None)
@@ -85,20 +118,18 @@ def new_certificate(
             f"the CA is valid until {ca.not_valid_after_utc:%Y-%m-%d} only: give fewer --days, or make a new one with "
             "`aiostorm certs init`"
         )
-    names = [_general_name(host) for host in dict.fromkeys((*hosts, *LOOPBACK))]
     organisation = ca.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     builder = (
-        builder.subject_name(_subject(str(organisation[0].value) if organisation else "aiostorm", name, roles))
+        builder.subject_name(_subject(str(organisation[0].value) if organisation else "aiostorm", *owner))
         .issuer_name(ca.subject)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
+        .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return _issued(builder.sign(signer, hashes.SHA256()), key)
 
 

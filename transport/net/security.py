@@ -10,7 +10,7 @@ from typing import Self
 
 from .addresses import TcpAddress, check_exposure, parse_address
 from .credentials import Credentials
-from .tls import TlsFiles, binding_of, roles_in
+from .tls import PeerCertificate, TlsFiles, binding_of, peer_certificate_of, roles_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,14 @@ def certified_roles(transport: BaseTransport) -> frozenset[str]:
     """The roles that the peer's certificate names; empty if it names none, or there is no TLS."""
     secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     return frozenset() if secured is None else roles_in(secured.getpeercert())
+
+
+def peer_certificate(transport: BaseTransport) -> PeerCertificate | None:
+    """The certificate that the peer has shown; None: it has shown none, or there is no TLS."""
+    secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    encoded = None if secured is None else secured.getpeercert(binary_form=True)
+    found = None if secured is None else secured.getpeercert()
+    return peer_certificate_of(found, encoded) if found and encoded else None
 
 
 def dialled_binding(transport: BaseTransport) -> bytes:

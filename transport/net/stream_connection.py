@@ -29,6 +29,7 @@ from .write_buffer import WriteBuffer
 
 if TYPE_CHECKING:
     from .authentication import Identity
+    from .tls import PeerCertificate
 
 MAX_QUEUED_BYTES: Final = 512 * 1024
 """What may have arrived and not been received, before reading stops."""
@@ -66,6 +67,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     identity: Identity | None = None
     binding: bytes = b""
     certified: frozenset[str] = frozenset()
+    certificate: PeerCertificate | None = None
 
     def __init__(self, peer: str, owner: StreamOwner, budget_bytes: int | None) -> None:
         self.peer = peer

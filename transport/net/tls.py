@@ -1,13 +1,14 @@
 """TLS between nodes: TLS 1.3, and both sides show a certificate of the cluster's CA.
 
 1. Only the cluster's own CA is trusted; the certificates that the system trusts do not count.
-2. Both sides are verified; only browsers and clients of nimbus show no certificate, for each has a token of its own.
-   The dialler also checks that the certificate is for the host that it dialled. There is no fallback: a mistake in the
-   files is an error before anything listens.
+2. Both sides are verified. Browsers show no certificate, for each has a token of its own; clients of nimbus show one
+   or have a token. The dialler also checks that the certificate is for the host that it dialled. There is no fallback:
+   a mistake in the files is an error before anything listens.
 3. A key is a file that only its owner may read. It is not encrypted: a daemon has no user to ask for a password.
 4. The server's certificate is part of the authentication (its SHA-256; RFC 5929, tls-server-end-point): a proof made
    over one TLS connection is worthless on another.
 5. A certificate may name the roles of its owner (organizational units). The owner then cannot take any other role.
+   One that is not of the cluster's CA, or has ended, fails the TLS handshake, also where none is needed.
 
 From: CVE-2026-41081 (Storm: TLS that failed open), storm#8987 (the peer's name was not checked).
 """
@@ -29,7 +30,7 @@ from .credentials import read_private
 class TlsFiles:
     """Three files, PEM: this node's certificate, its key (0600), and the certificate of the cluster's CA.
 
-    `one_sided`: who connects shows no certificate, and proves with a token who it is.
+    `one_sided`: who connects need not show a certificate: without one it proves with a token who it is.
     """
 
     certificate: str
@@ -55,16 +56,14 @@ class TlsFiles:
 
     def server_context(self) -> ssl.SSLContext:
         """For listening. CredentialsError if a file cannot be used."""
-        if self.one_sided:
-            return self.page_context()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_OPTIONAL if self.one_sided else ssl.CERT_REQUIRED
         return self._loaded(context)
 
     def client_context(self) -> ssl.SSLContext:
         """For dialling. CredentialsError if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the host name, and requires a certificate
-        return self._loaded(context, own=not self.one_sided)
+        return self._loaded(context, own=self.can_listen)
 
     def page_context(self) -> ssl.SSLContext:
         """For a server of web pages. Browsers show no certificate of the cluster's: only a token proves who asks.
@@ -90,6 +89,34 @@ class TlsFiles:
             files = f"{self.certificate}, {self.key} and {self.ca}" if own else self.ca
             raise CredentialsError(f"TLS cannot be used with {files}: {error}") from error
         return context
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCertificate:
+    """A certificate of the cluster's CA that the peer has shown, and whose key it has.
+
+    `sha256`: its fingerprint, in hexadecimal. `subject`: the attributes of its owner, in their order, as it says.
+    `ends_s`: Unix time from which on it is not valid.
+    """
+
+    sha256: str
+    subject: tuple[tuple[str, str], ...]
+    ends_s: float
+
+    def named(self, attribute: str) -> tuple[str, ...]:
+        """The values of one attribute of the subject, as `organizationalUnitName`."""
+        return tuple(value for name, value in self.subject if name == attribute)
+
+
+def peer_certificate_of(certificate: Mapping[str, Any], encoded: bytes) -> PeerCertificate:
+    """A certificate that was verified: as `getpeercert` gives it, and its bytes (DER)."""
+    subject = tuple((str(name), str(value)) for part in certificate.get("subject", ()) for name, value in part)
+    return PeerCertificate(binding_of(encoded).hex(), subject, ssl.cert_time_to_seconds(certificate["notAfter"]))
+
+
+def fingerprint_in(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of the first certificate in a file (PEM), in hexadecimal. CredentialsError if it has none."""
+    return binding_of(_first_certificate(os.fspath(path))).hex()
 
 
 def binding_of(certificate: bytes) -> bytes:

@@ -26,11 +26,12 @@ import aiohttp
 
 from ..errors import ConnectionLostError, FrameTooLargeError
 from .network import MAX_FRAME_BYTES
-from .security import certified_roles
+from .security import certified_roles, peer_certificate
 from .write_buffer import WriteBuffer
 
 if TYPE_CHECKING:
     from .authentication import Identity
+    from .tls import PeerCertificate
 
 MAX_MESSAGE_BYTES: Final = MAX_FRAME_BYTES + 1
 """For aiohttp, which takes the first size that is too large."""
@@ -116,6 +117,10 @@ class WebSocketConnection:
     @property
     def certified(self) -> frozenset[str]:
         return certified_roles(self._writes.transport)
+
+    @property
+    def certificate(self) -> PeerCertificate | None:
+        return peer_certificate(self._writes.transport)
 
     def __repr__(self) -> str:
         return f"<WebSocketConnection with {self.peer}{', over' if self._writes.over else ''}>"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiostorm import Cluster
-from aiostorm.cluster.access import AuditLog, NimbusLink, Role, TokenFile
+from aiostorm.cluster.access import AuditLog, NimbusLink, RevokedCertificates, Role, TokenFile
 from aiostorm.cluster.coordination import Create, MemoryStore, Put
 from aiostorm.cluster.nimbus import SUPERVISORS, Nimbus, SupervisorRecord, make_folders, pack, path_of
 from aiostorm.cluster.serving import NimbusServer, Served, Uploads
@@ -89,6 +89,7 @@ async def place(
                 open_store=lambda url, clock: store.client(session_s=3600),
             )
         )
+        served.revoked = RevokedCertificates(coordination)
         network = await stack.enter_async_context(SocketNetwork(secured))
         at: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         address = listen or f"unix:{folder}/run/nimbus"

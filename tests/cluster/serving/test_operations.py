@@ -34,6 +34,8 @@ DECLARED: Mapping[str, Role] = {
     "submit": Role.SUBMITTER,
     "tokens": Role.ADMIN,
     "revoke": Role.ADMIN,
+    "revoked_certificates": Role.ADMIN,
+    "revoke_certificate": Role.ADMIN,
 }
 """Said twice on purpose: who changes a role changes it here, too."""
 
@@ -44,6 +46,8 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "nimbuses": {},
     "leader": {},
     "tokens": {},
+    "revoked_certificates": {},
+    "revoke_certificate": {"sha256": "none"},
     "upload": {"size_bytes": 0, "sha256": "00" * 32},
     "submit": {"name": "none", "target": "file.py:topology", "workers": 1},
 }
@@ -64,6 +68,7 @@ def test_the_table_is_the_declared_one() -> None:
         "upload",
         "submit",
         "revoke",
+        "revoke_certificate",
     ]
 
 
