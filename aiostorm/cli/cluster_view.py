@@ -85,13 +85,14 @@ def nodes_text(leader: str | None, found: Sequence[NodeInfo]) -> str:
             f"{each.used} of {each.slots}",
             str(len(each.parents)),
             str(Demand(each.memory_bytes, round(each.cores * 1000))),
+            printable(each.limits),
             printable(", ".join(each.labels)),
             printable(each.version),
             _node_note(each),
         )
         for each in found
     ]
-    head = ("node", "host", "slots used", "parents", "workers may have", "labels", "version", "")
+    head = ("node", "host", "slots used", "parents", "workers may have", "limits by", "labels", "version", "")
     return f"{leads}\n\n{table(rows, head, frozenset({2, 3}))}"
 
 

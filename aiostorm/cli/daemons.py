@@ -16,7 +16,8 @@ import os
 import platform
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -33,15 +34,21 @@ from ..cluster.coordination import (
 )
 from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, pack, unpack
 from ..cluster.supervisor import (
+    CgroupError,
+    CgroupTree,
     DuplicateSupervisorError,
+    Isolation,
     Launcher,
     Listening,
     LogRetention,
+    NoIsolation,
     SlotFiles,
     Supervisor,
     SupervisorSeams,
     UnfitSupervisorError,
+    prefix_of,
 )
+from ..cluster.supervisor import found as found_cgroup
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
 from .answering import Answering, answer_clients, check_answering
@@ -68,7 +75,10 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Coordination]]
 
 @dataclass(frozen=True, slots=True)
 class SupervisorOptions:
-    """Of `aiostorm supervisor`. `more`: arguments that each of its processes gets, as `--log-level`."""
+    """Of `aiostorm supervisor`. `more`: arguments that each of its processes gets, as `--log-level`.
+
+    `cgroup`: auto, none, or the folder of a subtree that is delegated.
+    """
 
     name: str
     slots: int
@@ -79,6 +89,7 @@ class SupervisorOptions:
     retention: LogRetention = field(default_factory=LogRetention)
     memory_bytes: int = 0
     cores: float = 0.0
+    cgroup: str = "auto"
 
 
 def run_nimbus(options: ClusterOptions, blobs: str | None, answering: Answering | None = None) -> int:
@@ -246,15 +257,36 @@ async def _supervise(
         str(home.path),
         f"{'tls-' if security.tls is not None else ''}{'' if credentials is None else credentials.fingerprint}",
     )
+    isolation = await asyncio.to_thread(isolation_of, given.cgroup, home, given.name)
+    record = replace(record, limits="cgroup" if isinstance(isolation, CgroupTree) else "rlimit")
     output = home.slots(given.name).parent / "slot.log"
     waiting = ("slot", "--websockets") if listening.host else ("slot",)
     try:
         async with files.owned(), DetachedPool("aiostorm", waiting, output, ready=READY) as processes:
             launcher = Launcher(home, options.store, given.name, code, given.more, given.retention, listening)
-            seams = SupervisorSeams(open_store, processes, files, launcher)
+            seams = SupervisorSeams(open_store, processes, files, launcher, isolation)
             await Supervisor(given.name, record, seams, clock).run(stop)
     finally:
         await code.close()
+
+
+def isolation_of(cgroup: str, home: Home, name: str) -> Isolation:
+    """What keeps processes to their limits: cgroups in this folder, and where there are none, rlimit. CommandError.
+
+    What is used is said in the log. CommandError if a folder that was named cannot be used.
+    """
+    try:
+        if cgroup == "none":
+            raise CgroupError("--cgroup none")
+        root = found_cgroup() if cgroup == "auto" else Path(cgroup).absolute()
+        tree = CgroupTree.opened(root, prefix_of(str(home.path), name))
+    except CgroupError as error:
+        if cgroup not in ("auto", "none"):
+            raise CommandError(f"--cgroup: {error}") from error
+        log.info("limits: rlimit, and a look at the memory of workers each second; no cgroups: %s", error)
+        return NoIsolation()
+    log.info("limits: memory, cores and processes of each process by its cgroup below %s", root)
+    return tree
 
 
 class ClusterCode:

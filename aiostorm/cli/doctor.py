@@ -72,6 +72,7 @@ def _package(name: str, advice: str, *, needed: bool = False) -> Finding:
 
 def _system() -> Iterator[Finding]:
     yield _files()
+    yield _limits()
     yield _attempt("temporary files", tempfile.gettempdir(), _temporary, "set TMPDIR to a writable folder")
     yield _attempt(
         "loopback", "a port can be opened", _loopback, "workers need 127.0.0.1: check the firewall or the sandbox"
@@ -80,6 +81,16 @@ def _system() -> Iterator[Finding]:
         yield _attempt(
             "private sockets", "a unix socket can be opened", _private, "set TMPDIR to a shorter, local path"
         )
+
+
+def _limits() -> Finding:
+    """How a supervisor that is started here would limit its processes."""
+    from ..cluster.supervisor import CgroupError, found
+
+    try:
+        return Finding("limits of workers", "ok", f"cgroup v2: {found()}")
+    except CgroupError as error:
+        return Finding("limits of workers", "ok", f"rlimit; no cgroups: {error}")
 
 
 def _files() -> Finding:

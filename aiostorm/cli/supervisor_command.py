@@ -76,6 +76,14 @@ MAX_SLOTS: Final = 1_000
     show_default=True,
     help="What all logs may take: the oldest of ended topologies are removed before.",
 )
+@click.option(
+    "--cgroup",
+    metavar="auto|none|DIR",
+    default="auto",
+    show_default=True,
+    help="Folder of cgroup v2 that is delegated to this supervisor, for a cgroup of each process. auto: that of its "
+    "container or systemd unit, if it is delegated; else, and with none, limits are those of rlimit.",
+)
 @node_options
 @log_level_option
 @log_format_option
@@ -88,6 +96,7 @@ def supervisor(
     labels: tuple[str, ...],
     keep_logs_s: float,
     log_quota_bytes: int,
+    cgroup: str,
     log_level: str,
     log_format: LogFormat,
     debug: bool,
@@ -133,6 +142,7 @@ def supervisor(
             LogRetention(keep_logs_s, log_quota_bytes),
             memory_bytes,
             cores,
+            cgroup,
         )
         code = run_supervisor(take_cluster_options(options), given)
     sys.exit(code)

@@ -102,7 +102,8 @@ class NodeInfo:
 
     `memory_bytes`, `cores`: what its workers may have together; 0: that is not declared. `failed`: how many processes
     do not stay alive there, or did not some minutes ago; `left_out`: so many that it gets work last. `isolated`: the
-    topology that has this node for itself; empty: none.
+    topology that has this node for itself; empty: none. `limits`: what keeps processes to what was declared: cgroup,
+    rlimit; empty: not known.
     """
 
     name: str
@@ -118,6 +119,7 @@ class NodeInfo:
     failed: int = 0
     left_out: bool = False
     isolated: str = ""
+    limits: str = ""
 
 
 def topologies_of(records: Records) -> list[TopologyInfo]:
@@ -188,6 +190,7 @@ def nodes_of(records: Records) -> list[NodeInfo]:
             len(each.failed),
             name in last,
             isolation.owner(name),
+            each.limits,
         )
         for name, each in sorted(records.supervisors.items())
     ]

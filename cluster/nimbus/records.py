@@ -155,7 +155,8 @@ class SupervisorRecord:
     `home`. `boot`: the machine since its start, so that process ids of before are not taken for those of now.
     `process`: which process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have
     together; 0: it is not declared. `credentials`: which ones its processes have, as a fingerprint. `failed`: processes
-    that do not stay alive here, and those that did not some minutes ago.
+    that do not stay alive here, and those that did not some minutes ago. `limits`: what keeps its processes to what was
+    declared: cgroup or rlimit; empty: an earlier version, which does not say it.
     """
 
     host: str
@@ -170,6 +171,7 @@ class SupervisorRecord:
     home: str = ""
     credentials: str = ""
     failed: tuple[FailedProcess, ...] = ()
+    limits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ wanted.py       what the store says of them
 slots.py        which processes are started and ended
 failures.py     which processes do not stay alive here
 slot_files.py   which processes were started, for the next supervisor
+cgroups.py      which limits a process gets in a cgroup; cgroup_tree.py: the folders
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota
 old_logs.py     the logs of topologies that have ended
@@ -14,23 +15,32 @@ running.py      the processes, as slots.py decides
 supervisor.py   the daemon
 """
 
+from .cgroup_tree import CgroupError, CgroupFiles, CgroupTree, KernelFiles, found
+from .cgroups import Limits, prefix_of
 from .launching import PARENT_LEASE_S, Code, Launch, Launcher, Listening
 from .old_logs import LogRetention
-from .running import Process, Processes, SlotNotes, Waiting
+from .running import Isolation, NoIsolation, Process, Processes, SlotNotes, Waiting
 from .slot_files import DuplicateSupervisorError, SlotFiles, SlotNote
 from .slots import Key
 from .supervisor import Launching, Supervisor, SupervisorSeams, UnfitSupervisorError, UnknownTopologyError
 
 __all__ = [
     "PARENT_LEASE_S",
+    "CgroupError",
+    "CgroupFiles",
+    "CgroupTree",
     "Code",
     "DuplicateSupervisorError",
+    "Isolation",
+    "KernelFiles",
     "Key",
     "Launch",
     "Launcher",
     "Launching",
+    "Limits",
     "Listening",
     "LogRetention",
+    "NoIsolation",
     "Process",
     "Processes",
     "SlotFiles",
@@ -41,4 +51,6 @@ __all__ = [
     "UnfitSupervisorError",
     "UnknownTopologyError",
     "Waiting",
+    "found",
+    "prefix_of",
 ]

@@ -10,20 +10,22 @@
    their parent by a file (see cluster.parent_address).
 4. A worker with declared memory is killed by its supervisor when it has more. What grows faster than that looks is
    stopped by the system at STOP_FACTOR times as much: an allocation fails (RLIMIT_DATA, which counts what a process has
-   to itself. RLIMIT_AS would also count files that are mapped, which need no memory of their own).
+   to itself. RLIMIT_AS would also count files that are mapped, which need no memory of their own). Where there is a
+   cgroup v2 for it (cgroups.py), the system keeps it to what was declared, cores included.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...runtime import make_folders
 from ..nimbus import PARENT_PROCESS
 from ..parent_address import write_address
+from .cgroups import Limits
 from .logs import add_line, limit_log, prepare_log
 from .old_logs import LogRetention, remove_old_logs
 
@@ -52,10 +54,11 @@ class Code(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a process is started with. `log`: the file of its output."""
+    """What a process is started with. `log`: the file of its output. `limits`: for its cgroup."""
 
     log: Path
     arguments: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ class Launcher:
             await asyncio.to_thread(self._prepare, key.topology, log_path)
         if key.process == PARENT_PROCESS:
             return Launch(log_path, self._parent(key.topology))
-        return Launch(log_path, self._worker(key, record, code))
+        limits = Limits(record.worker_memory_bytes, record.worker_cores)
+        return Launch(log_path, self._worker(key, record, code), limits)
 
     async def note_parents(self, addresses: Mapping[str, str]) -> None:
         """Tell workers here where their parents listen: topology → address; empty: not known now. OSError.

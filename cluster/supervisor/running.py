@@ -2,6 +2,7 @@
 
     Start ─► launch: code, folders ─► a waiting process ─► slot file ─► its task ─► runs ─► its end ─► slot file removed
     adopted: slot file ─► runs …
+    with cgroups: … slot file ─► its cgroup, with limits ─► its task …         … its end ─► what the system says
 
 1. A slot file is there before the process has its task: after a kill at any moment, the next supervisor knows all
    processes that do something.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +26,7 @@ from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Sl
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ..nimbus import FailedProcess
+    from .cgroups import Limits
     from .launching import Launch
     from .wanted import Wanted
 
@@ -102,8 +104,47 @@ class SlotNotes(Protocol):
         ...
 
 
+class Isolation(Protocol):
+    """What keeps a process to its limits (see CgroupTree)."""
+
+    async def begin(self, key: Key, pid: int, limits: Limits) -> None:
+        """Before it has its task. OSError."""
+        ...
+
+    async def ended(self, key: Key, pid: int) -> str:
+        """Why the system ended it; empty: it did not."""
+        ...
+
+    async def keep(self, running: Iterable[tuple[Key, int]]) -> None:
+        """These run, and are adopted."""
+        ...
+
+    async def tidy(self) -> None:
+        """Remove what could not be removed before."""
+        ...
+
+
+class NoIsolation:
+    """Limits are only those that a process sets for itself (rlimit)."""
+
+    async def begin(self, key: Key, pid: int, limits: Limits) -> None:
+        pass
+
+    async def ended(self, key: Key, pid: int) -> str:
+        return ""
+
+    async def keep(self, running: Iterable[tuple[Key, int]]) -> None:
+        pass
+
+    async def tidy(self) -> None:
+        pass
+
+
 class Running:
-    """The processes. `launch`: what one is started with. `group`: the tasks that watch them are born there."""
+    """The processes. `launch`: what one is started with. `group`: the tasks that watch them are born there.
+
+    `note`: writes a line into the log of a process.
+    """
 
     def __init__(
         self,
@@ -112,12 +153,16 @@ class Running:
         launch: Callable[[Key], Awaitable[Launch]],
         clock: Clock,
         group: asyncio.TaskGroup,
+        isolation: Isolation,
+        note: Callable[[Key, str], Awaitable[None]],
     ) -> None:
         self._processes = processes
         self._notes = notes
         self._launch = launch
         self._clock = clock
         self._group = group
+        self._isolation = isolation
+        self._note = note
         self._slots = Slots()
         self._failures = Failures()
         self._running: dict[Key, Process] = {}
@@ -148,6 +193,10 @@ class Running:
             self._slots.adopt(note.key, note.identity.pid, note.generation)
             self._running[note.key] = process
             self._group.create_task(self._until_end(note.key, process), name=str(note.key))
+        try:
+            await self._isolation.keep([(key, process.identity.pid) for key, process in self._running.items()])
+        except OSError as error:
+            log.warning("old cgroups cannot be removed: %s", error)
 
     def see(self, wanted: Wanted) -> None:
         """What is wanted now."""
@@ -225,26 +274,37 @@ class Running:
         """The process; None: it is not wanted any more. AiostormError, OSError."""
         launch = await self._launch(key)
         waiting = await self._processes.take()
+        pid = waiting.identity.pid
         try:
             if not self._slots.wants(key, generation):
                 waiting.abandon()
                 return None
             async with self._noting:
                 await self._notes.write(SlotNote(key, generation, waiting.identity))
+            await self._isolation.begin(key, pid, launch.limits)
             return await waiting.assign(launch.log, launch.arguments)
-        except BaseException:
+        except (AiostormError, OSError):
+            waiting.abandon()
+            await self._isolation.ended(key, pid)
+            raise
+        except BaseException:  # the next supervisor removes its cgroup
             waiting.abandon()
             raise
 
     async def _until_end(self, key: Key, process: Process) -> None:
         code = await process.wait()
-        log.info("%s (pid %d) has ended: %s", key, process.identity.pid, why_of(code))
+        why = await self._isolation.ended(key, process.identity.pid)
+        if why:
+            log.error("%s (pid %d) has ended: %s (aiostorm submit --worker-memory)", key, process.identity.pid, why)
+            await self._note(key, f"{why} (aiostorm submit --worker-memory)")
+        else:
+            log.info("%s (pid %d) has ended: %s", key, process.identity.pid, why_of(code))
         if (rest := self._slots.rest_after(key, code)) is None:
             await self._notes.remove(key)
         else:
             await self._note_rest(SlotNote(key, rest.generation, process.identity, rest))
         del self._running[key]
-        self._follow(self._slots.ended(key, code, self._clock.monotonic(), rest))
+        self._follow(self._slots.ended(key, code, self._clock.monotonic(), rest, why))
 
     async def _note_rest(self, note: SlotNote) -> None:
         """A supervisor that cannot note it starts that parent again when it is itself started again: no more."""

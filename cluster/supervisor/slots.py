@@ -219,10 +219,13 @@ class Slots:
         slot.phase = Phase.IDLE
         return self._ended_by_itself(key, slot, why, now_s) + self._after_end(key, now_s)
 
-    def ended(self, key: Key, code: int | None, now_s: float, noted: Rest | None = None) -> list[Decision]:
+    def ended(
+        self, key: Key, code: int | None, now_s: float, noted: Rest | None = None, why: str = ""
+    ) -> list[Decision]:
         """The process has ended. `code`: minus a signal, or None if it is not known.
 
-        `noted`: what was noted of its end before; perhaps what is wanted has changed since.
+        `noted`: what was noted of its end before; perhaps what is wanted has changed since. `why`: what the system
+        says; empty: nothing.
         """
         slot = self._slots[key]
         by_itself, slot.rest = self._is_by_itself(key, slot), noted or self.rest_after(key, code)
@@ -233,7 +236,7 @@ class Slots:
                 decisions.append(Rests(key))
         elif by_itself:
             counts = key.process != PARENT_PROCESS or code != NO_STORE
-            decisions += self._ended_by_itself(key, slot, why_of(code), now_s, counts=counts)
+            decisions += self._ended_by_itself(key, slot, why or why_of(code), now_s, counts=counts)
         return decisions + self._after_end(key, now_s)
 
     def rest_after(self, key: Key, code: int | None) -> Rest | None:

@@ -22,7 +22,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...runtime import AiostormError
@@ -52,14 +52,14 @@ from .following import Following
 from .logs import LOOK_S
 from .neighbours import conflict
 from .reading import Reader, names_of, used_code
-from .running import Running
+from .running import NoIsolation, Running
 from .slot_files import DuplicateSupervisorError
 
 if TYPE_CHECKING:
     from ...runtime import Clock
     from ..coordination import Coordination
     from .launching import Launch
-    from .running import Processes, SlotNotes
+    from .running import Isolation, Processes, SlotNotes
     from .slots import Key
 
 log = logging.getLogger("aiostorm.supervisor")
@@ -117,6 +117,7 @@ class SupervisorSeams:
     processes: Processes
     notes: SlotNotes
     launching: Launching
+    isolation: Isolation = field(default_factory=NoIsolation)
 
 
 class UnknownTopologyError(AiostormError):
@@ -168,7 +169,15 @@ class Supervisor:
         try:
             async with asyncio.TaskGroup() as group:
                 seams = self._seams
-                running = self._running = Running(seams.processes, seams.notes, self._launch, self._clock, group)
+                running = self._running = Running(
+                    seams.processes,
+                    seams.notes,
+                    self._launch,
+                    self._clock,
+                    group,
+                    seams.isolation,
+                    seams.launching.note,
+                )
                 await running.adopt()
                 group.create_task(running.run(), name="slots")
                 group.create_task(self._limit_logs(running), name="logs")
@@ -317,6 +326,7 @@ class Supervisor:
         while True:
             await self._clock.sleep(LOOK_S)
             await self._seams.launching.limit_logs(list(running.keys))
+            await self._seams.isolation.tidy()
 
     async def _name_failed(self, running: Running) -> None:
         """Say in the record which processes do not stay alive here: nimbus starts them elsewhere."""

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from aiostorm.cli import cli
-from aiostorm.cli.daemons import ClusterCode, keep_leading
+from aiostorm.cli.daemons import ClusterCode, isolation_of, keep_leading
 from aiostorm.cli.errors import CommandError
 from aiostorm.cluster import Home
 from aiostorm.cluster.coordination import Coordination, MemoryStore, UnavailableError, leader
 from aiostorm.cluster.coordination.memory import MemoryBackend
 from aiostorm.cluster.coordination.polled import open_polled
 from aiostorm.cluster.nimbus import CLUSTER, ClusterRecord, unpack
+from aiostorm.cluster.supervisor import NoIsolation
 from aiostorm.runtime import LoopClock
 
 
@@ -135,3 +136,12 @@ def test_a_certificate_without_the_roles_of_a_node_is_refused(tmp_path: Path) ->
     assert result.exit_code == 2
     assert "would not be reached there" in result.output
     assert "aiostorm certs node --role parent --role worker" in result.output
+
+
+def test_a_supervisor_says_why_it_has_no_cgroups(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        assert isinstance(isolation_of("none", Home(tmp_path), "a"), NoIsolation)
+    assert "limits: rlimit" in caplog.text
+    assert "no cgroups: --cgroup none" in caplog.text
+    with pytest.raises(CommandError, match=r"--cgroup: .* is no folder of cgroup v2"):
+        isolation_of(str(tmp_path), Home(tmp_path), "a")

@@ -46,6 +46,7 @@ MACHINES: Final = (
     "cluster/report/samples.py",
     "cluster/pinned.py",
     "cluster/scheduler.py",
+    "cluster/supervisor/cgroups.py",
     "cluster/supervisor/failures.py",
     "cluster/supervisor/neighbours.py",
     "cluster/supervisor/slots.py",
@@ -253,6 +254,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/home.py",  # whose is this folder, and who may reach into it?
         "cluster/parent_address.py",  # a file that another process writes
         "cluster/stale_files.py",  # which processes are no more
+        "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
         "cluster/supervisor/logs.py",  # the logs of processes
         "cluster/supervisor/old_logs.py",  # those of topologies that have ended
         "cluster/supervisor/slot_files.py",  # which processes were started
@@ -391,6 +393,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/home.py",  # a folder of the daemons' files
             "cluster/parent_address.py",  # a file that another process writes
             "cluster/stale_files.py",  # sockets, and folders of them
+            "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
             "cluster/supervisor/logs.py",  # the logs of processes
             "cluster/supervisor/old_logs.py",  # those of topologies that have ended
             "cluster/supervisor/slot_files.py",  # which processes were started

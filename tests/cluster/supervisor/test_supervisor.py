@@ -28,7 +28,7 @@ from aiostorm.cluster.nimbus import (
     path_of,
     unpack,
 )
-from aiostorm.cluster.supervisor import DuplicateSupervisorError, Key, SlotNote, Supervisor, SupervisorSeams
+from aiostorm.cluster.supervisor import DuplicateSupervisorError, Isolation, Key, SlotNote, Supervisor, SupervisorSeams
 from aiostorm.cluster.supervisor.reading import Reader, Reading
 from aiostorm.cluster.supervisor.supervisor import OLD_S, REGISTER_S
 from aiostorm.runtime import LoopClock, ProcessIdentity
@@ -53,6 +53,7 @@ class World:
         self.machine = Machine()
         self.notes = FakeNotes()
         self.launching = FakeLaunching()
+        self.more: tuple[Isolation, ...] = ()
         self.backends: list[MemoryBackend] = []
 
     def open(self) -> AbstractAsyncContextManager[Coordination]:
@@ -60,7 +61,7 @@ class World:
         return open_polled(self.backends[-1], LoopClock(), "the store")
 
     def supervisor(self, name: str = "a") -> Supervisor:
-        seams = SupervisorSeams(self.open, FakeProcesses(self.machine), self.notes, self.launching)
+        seams = SupervisorSeams(self.open, FakeProcesses(self.machine), self.notes, self.launching, *self.more)
         record = SupervisorRecord("host", "host", 4, process=f"1-{id(seams)}-2")
         return Supervisor(name, record, seams, LoopClock())
 
