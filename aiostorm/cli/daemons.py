@@ -34,6 +34,7 @@ from ..cluster.coordination import (
 )
 from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, pack, unpack
 from ..cluster.supervisor import (
+    KEEP_FREE_BYTES,
     CgroupError,
     CgroupTree,
     DuplicateSupervisorError,
@@ -90,6 +91,7 @@ class SupervisorOptions:
     memory_bytes: int = 0
     cores: float = 0.0
     cgroup: str = "auto"
+    keep_free_bytes: int = KEEP_FREE_BYTES
 
 
 def run_nimbus(options: ClusterOptions, blobs: str | None, answering: Answering | None = None) -> int:
@@ -263,7 +265,16 @@ async def _supervise(
     waiting = ("slot", "--websockets") if listening.host else ("slot",)
     try:
         async with files.owned(), DetachedPool("aiostorm", waiting, output, ready=READY) as processes:
-            launcher = Launcher(home, options.store, given.name, code, given.more, given.retention, listening)
+            launcher = Launcher(
+                home,
+                options.store,
+                given.name,
+                code,
+                given.more,
+                given.retention,
+                listening,
+                given.keep_free_bytes,
+            )
             seams = SupervisorSeams(open_store, processes, files, launcher, isolation)
             await Supervisor(given.name, record, seams, clock).run(stop)
     finally:

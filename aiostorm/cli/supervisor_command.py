@@ -77,6 +77,15 @@ MAX_SLOTS: Final = 1_000
     help="What all logs may take: the oldest of ended topologies are removed before.",
 )
 @click.option(
+    "--keep-free",
+    "keep_free_bytes",
+    type=size,
+    metavar="SIZE",
+    default="64MiB",
+    show_default=True,
+    help="Begin no process while less than that is free on the disk of --home. 0: it is not looked.",
+)
+@click.option(
     "--cgroup",
     metavar="auto|none|DIR",
     default="auto",
@@ -96,6 +105,7 @@ def supervisor(
     labels: tuple[str, ...],
     keep_logs_s: float,
     log_quota_bytes: int,
+    keep_free_bytes: int,
     cgroup: str,
     log_level: str,
     log_format: LogFormat,
@@ -143,6 +153,7 @@ def supervisor(
             memory_bytes,
             cores,
             cgroup,
+            keep_free_bytes,
         )
         code = run_supervisor(take_cluster_options(options), given)
     sys.exit(code)

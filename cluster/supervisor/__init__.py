@@ -5,6 +5,7 @@ slots.py        which processes are started and ended
 failures.py     which processes do not stay alive here
 slot_files.py   which processes were started, for the next supervisor
 cgroups.py      which limits a process gets in a cgroup; cgroup_tree.py: the folders
+disk.py         whether there is room for one more process
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota
 old_logs.py     the logs of topologies that have ended
@@ -17,6 +18,7 @@ supervisor.py   the daemon
 
 from .cgroup_tree import CgroupError, CgroupFiles, CgroupTree, KernelFiles, found
 from .cgroups import Limits, prefix_of
+from .disk import KEEP_FREE_BYTES, DiskFullError
 from .launching import PARENT_LEASE_S, Code, Launch, Launcher, Listening
 from .old_logs import LogRetention
 from .running import Isolation, NoIsolation, Process, Processes, SlotNotes, Waiting
@@ -25,11 +27,13 @@ from .slots import Key
 from .supervisor import Launching, Supervisor, SupervisorSeams, UnfitSupervisorError, UnknownTopologyError
 
 __all__ = [
+    "KEEP_FREE_BYTES",
     "PARENT_LEASE_S",
     "CgroupError",
     "CgroupFiles",
     "CgroupTree",
     "Code",
+    "DiskFullError",
     "DuplicateSupervisorError",
     "Isolation",
     "KernelFiles",

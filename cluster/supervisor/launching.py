@@ -26,6 +26,7 @@ from ...runtime import make_folders
 from ..nimbus import PARENT_PROCESS
 from ..parent_address import write_address
 from .cgroups import Limits
+from .disk import KEEP_FREE_BYTES, check_free
 from .logs import add_line, limit_log, prepare_log
 from .old_logs import LogRetention, remove_old_logs
 
@@ -78,7 +79,10 @@ class Listening:
 
 
 class Launcher:
-    """Prepares processes on this machine. `more`: further arguments of each process, as `--log-level`."""
+    """Prepares processes on this machine. `more`: further arguments of each process, as `--log-level`.
+
+    `keep_free_bytes`: what must be free on the disk of the home folder; 0: it is not looked.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Launcher:
         more: Sequence[str] = (),
         retention: LogRetention | None = None,
         listening: Listening | None = None,
+        keep_free_bytes: int = KEEP_FREE_BYTES,
     ) -> None:
         self._home = home
         self._place = ("--home", str(home.path), "--store", store, "--supervisor", supervisor)
@@ -97,11 +102,13 @@ class Launcher:
         self._listening = listening or Listening()
         self._noted: dict[str, str] = {}  # topology → the address that its workers here can read
         self._retention = retention or LogRetention()
+        self._keep_free_bytes = keep_free_bytes
         self._launched: set[str] = set()
         self._logs = asyncio.Lock()
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
-        """Fetch its code, and prepare its folders. AiostormError, OSError."""
+        """Fetch its code, and prepare its folders. DiskFullError; AiostormError, OSError."""
+        await asyncio.to_thread(check_free, self._home.path, self._keep_free_bytes)
         code = await self._code.path(record.blob) if record.blob else ""
         log_path = self._home.log(key.topology, key.process)
         async with self._logs:

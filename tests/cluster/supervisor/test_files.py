@@ -16,9 +16,11 @@ from aiostorm.cluster.home import Home
 from aiostorm.cluster.nimbus import TopologyRecord
 from aiostorm.cluster.parent_address import MAX_BYTES, read_address, write_address
 from aiostorm.cluster.supervisor import (
+    DiskFullError,
     DuplicateSupervisorError,
     Key,
     Launcher,
+    Limits,
     Listening,
     LogRetention,
     SlotFiles,
@@ -270,6 +272,22 @@ async def test_the_limit_of_a_worker(tmp_path: Path) -> None:
     worker = (await launcher.launch(KEY, record)).arguments
     assert worker[worker.index("--data-limit") + 1] == "2000"
     assert "--data-limit" not in (await launcher.launch(Key("words", "parent"), record)).arguments
+
+
+async def test_the_limits_of_a_cgroup_are_those_of_the_worker(tmp_path: Path) -> None:
+    launcher = Launcher(Home(tmp_path), "sqlite:/x.db", "a", OneCode())
+    record = TopologyRecord("words:topology", worker_memory_bytes=1000, worker_cores=0.5)
+    assert (await launcher.launch(KEY, record)).limits == Limits(1000, 0.5)
+    assert (await launcher.launch(Key("words", "parent"), record)).limits == Limits()
+
+
+async def test_no_process_is_begun_on_a_full_disk(tmp_path: Path) -> None:
+    launcher = Launcher(Home(tmp_path), "sqlite:/x.db", "a", OneCode(), keep_free_bytes=2**62)
+    with pytest.raises(DiskFullError, match=r"MiB free, and no process is begun with less .*--keep-free"):
+        await launcher.launch(KEY, TopologyRecord("words:topology"))
+    assert not (tmp_path / "logs").exists()
+    launcher = Launcher(Home(tmp_path), "sqlite:/x.db", "a", OneCode(), keep_free_bytes=0)
+    assert (await launcher.launch(KEY, TopologyRecord("words:topology"))).log.exists()
 
 
 # -- what a process is started with ------------------------------------------------------------------------------------
