@@ -124,14 +124,17 @@ def check_controllers(root: Path, files: CgroupFiles) -> tuple[str, ...]:
 
 
 def is_delegated(root: Path, cgroup: str) -> bool:
-    """May this process make cgroups there? That of its container, one that systemd has marked, or its user's own."""
+    """May this process make cgroups there? That of its container, or one that systemd has marked.
+
+    Not one only because it belongs to this user: so does that of the user's terminal, which systemd has for itself.
+    """
     if cgroup in ("/", f"/{SUPERVISOR_GROUP}"):  # of a container; the one of the machine has no such file
         return (root / "cgroup.events").exists()
     for name in ("user.delegate", "trusted.delegate"):
         with contextlib.suppress(OSError, AttributeError):
             if os.getxattr(root, name) == b"1":
                 return True
-    return os.geteuid() != 0 and root.stat().st_uid == os.geteuid()
+    return False
 
 
 class CgroupTree:

@@ -7,8 +7,8 @@
 1. A cgroup with controllers for its children has no processes of its own (cgroup v2's rule): so the supervisor has one
    below the root, too.
 2. A name is made of what a slot file has: the next supervisor finds the cgroup of each process that it adopts.
-3. Only a subtree that was delegated is used: the root of a container, one that systemd has marked (Delegate=), one that
-   belongs to this user. Else the reason is said, and limits are those of rlimit.
+3. Only a subtree that was delegated is used: the root of a container, one that systemd has marked (Delegate=), or one
+   that was named. Else the reason is said, and limits are those of rlimit.
 
 From: Linux' cgroup-v2 document, systemd's on delegation; Storm's CgroupManager (storm.resource.isolation.plugin).
 """
