@@ -5,7 +5,7 @@ slots.py        which processes are started and ended
 failures.py     which processes do not stay alive here
 slot_files.py   which processes were started, for the next supervisor
 cgroups.py      which limits a process gets in a cgroup; cgroup_tree.py: the folders
-disk.py         whether there is room for one more process
+disk.py         whether there is enough free space for one more process
 launching.py    what a process is started with: its code, its arguments, its log
 logs.py         the output of processes, within a quota
 old_logs.py     the logs of topologies that have ended

@@ -1,4 +1,4 @@
-"""Disk: is there enough room in the home folder for one more process? Blocking: for a thread.
+"""Disk: is enough of it free for one more process? Blocking: for a thread.
 
 A process that begins on a full disk fails when it writes its log, its code or its state. So none is begun: that counts
 as a start that failed, and nimbus starts it on another node. What runs goes on.
@@ -28,5 +28,5 @@ def check_free(home: Path, keep_free_bytes: int) -> None:
     if free_bytes < keep_free_bytes:
         raise DiskFullError(
             f"the disk of {home} has {free_bytes / 1024**2:,.0f} MiB free, and no process is begun with less than "
-            f"{keep_free_bytes / 1024**2:,.0f} MiB: make room there (aiostorm supervisor --keep-free)"
+            f"{keep_free_bytes / 1024**2:,.0f} MiB: remove files there (aiostorm supervisor --keep-free)"
         )

@@ -220,7 +220,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/code/archive.py",  # removes a folder
         "cluster/code/cache.py",  # the same
         "cluster/stale_files.py",  # the same
-        "cluster/supervisor/disk.py",  # how much room there is
+        "cluster/supervisor/disk.py",  # how much is free
         "cluster/supervisor/old_logs.py",  # the same
     ),
     "sqlite3": ("cluster/coordination/sqlite_tree.py",),  # a store for the processes of one machine
