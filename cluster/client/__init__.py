@@ -12,6 +12,7 @@ settings.py   settings as a record holds them
 reading.py    the records of a cluster
 nimbus.py     the same by a nimbus, which checks a token
 views.py      what they say of topologies and nodes
+waiting.py    until one runs, or has ended
 """
 
 from .audited import HOME_ROLE, OrderedBy

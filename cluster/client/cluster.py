@@ -43,7 +43,7 @@ from ..nimbus import (
 )
 from .audited import THIS_PROGRAM, Audited, OrderedBy
 from .checking import CHECK_S
-from .errors import ClusterError, NotRunningError
+from .errors import ClusterError
 from .nimbus import ORDERS, NimbusOrders, asked_nimbus
 from .places import check_state_place
 from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_until
@@ -64,7 +64,8 @@ from .submission import (
     submitter,
     workers_of,
 )
-from .views import FAILED, NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of, why_not_running
+from .views import NodeInfo, TopologyInfo, nodes_of, topologies_of, topology_of, why_not_running
+from .waiting import until_ended, until_running
 
 if TYPE_CHECKING:
     from ...runtime import Clock
@@ -338,35 +339,12 @@ class Cluster:
         `generation`: that of an order (see `rebalance`). NotRunningError if that did not run, and was taken back; or if
         it has failed, or does not run in time: with the reason, as far as it is known.
         """
-
-        async def look() -> tuple[TopologyInfo | None] | None:
-            found = await self.find(name)
-            if found is not None and generation and found.runs and (why := found.refused(generation)):
-                raise NotRunningError(why)
-            if found is not None and found.state == FAILED and found.is_current and found.record.former is None:
-                raise NotRunningError(f"topology {name!r} has failed: {await self._reason(found)}")
-            return (found,) if found is None or found.runs or found.wanted == "KILLED" else None
-
-        try:
-            async with asyncio.timeout(timeout_s):
-                return (await self._until(look, name))[0]
-        except TimeoutError as error:
-            if await self.find(name) is None:
-                return None
-            why = await self._reason(await self.topology(name))
-            raise NotRunningError(f"topology {name!r} does not run after {timeout_s:g} s: {why}") from error
+        return await until_running(self, self._until, self._reason, name, timeout_s, generation)
 
     async def wait_ended(self, name: str, timeout_s: float | None = None) -> None:
         """Wait until it has ended, and its name is free. TimeoutError."""
-        first = await self.find(name)
-
-        async def look() -> bool | None:
-            found = await self.find(name)
-            again = first is not None and found is not None and found.submitted_s != first.submitted_s
-            return True if found is None or again else None
-
         async with asyncio.timeout(timeout_s):
-            await self._until(look, name)
+            await until_ended(self, self._until, name)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
