@@ -1,12 +1,13 @@
 """MemoryStore: a coordination store in this process, for simulated worlds: its clients share one Tree.
 
-A client that is cut off cannot reach it: its session ends when its time is over, as it would in a real store.
+A client that is cut off cannot reach it: its session ends when its time is over, as it would in a real store. One that
+is not answered does reach it: what it asks for is done, and it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from .operations import Node, Operation, UnavailableError
@@ -55,10 +56,13 @@ class MemoryStore:
 
 
 class MemoryBackend:
-    """One client's way to the store. `cut_off`: it cannot reach it. `session`: of its client."""
+    """One client's way to the store. `cut_off`: it cannot reach it. `unanswered`: it gets no answers.
+
+    `session`: of its client.
+    """
 
     def __init__(self, store: MemoryStore, clock: Clock) -> None:
-        self.cut_off = False
+        self.cut_off = self.unanswered = False
         self.session = 0
         self._store = store
         self._clock = clock
@@ -66,7 +70,8 @@ class MemoryBackend:
 
     async def begin(self, session_s: float) -> int:
         self._session_s = session_s
-        self.session = self._reached().begin(self._clock.monotonic() + session_s)
+        with self._asked() as tree:
+            self.session = tree.begin(self._clock.monotonic() + session_s)
         return self.session
 
     def process_died(self, crashed: bool = True) -> None:
@@ -80,28 +85,39 @@ class MemoryBackend:
         self._store.forget(self)
 
     async def poll(self, session: int, *, renew: bool) -> Collection[str] | None:
-        tree, now_s = self._reached(), self._clock.monotonic()
-        tree.renew(session, now_s, now_s + self._session_s if renew else tree.sessions.get(session, 0.0))
-        return self._store.news(self)
+        now_s = self._clock.monotonic()
+        with self._asked() as tree:
+            tree.renew(session, now_s, now_s + self._session_s if renew else tree.sessions.get(session, 0.0))
+            return self._store.news(self)
 
     async def get(self, path: str) -> Node | None:
-        return self._reached().nodes.get(path)
+        with self._asked() as tree:
+            return tree.nodes.get(path)
 
     async def children(self, path: str) -> list[str]:
-        return self._reached().children(path)
+        with self._asked() as tree:
+            return tree.children(path)
 
     async def apply(self, operations: Sequence[Operation], session: int) -> tuple[int, ...]:
-        return self._reached().apply(operations, session)
+        with self._asked() as tree:
+            return tree.apply(operations, session)
 
     async def end(self, session: int) -> None:
-        self._reached().end(session)
-        self._store.expire()
+        with self._asked() as tree:
+            tree.end(session)
+            self._store.expire()
 
     async def close(self) -> None:
         self._store.forget(self)
 
-    def _reached(self) -> Tree:
+    @contextmanager
+    def _asked(self) -> Iterator[Tree]:
+        """The tree, for one question."""
         if self.cut_off or self._store.away:
             raise UnavailableError("the store in memory cannot be reached")
         self._store.expire()
-        return self._store.tree
+        try:
+            yield self._store.tree
+        finally:
+            if self.unanswered:  # it is not even known what was refused
+                raise UnavailableError("the store in memory does not answer")

@@ -30,7 +30,8 @@ from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 
-from ...simulation.cluster.programs import Ways, run_parent, run_worker
+from ...simulation.cluster.programs import run_parent, run_worker
+from ...simulation.cluster.ways import Ways
 from ...simulation.worlds import in_world
 
 NAME = "sums"
@@ -46,7 +47,7 @@ class Stage:
         self.client = client
         self.target = target
         self.codes: list[tuple[str, int]] = []
-        self.ways = Ways(store)
+        self.ways = Ways(world, store)
         self.record = TopologyRecord(target, workers=2)
         self.assignment = AssignmentRecord(1, "s", ("s", "s"))
 

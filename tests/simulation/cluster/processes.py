@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +25,7 @@ class Machines:
     """All processes that supervisors have started. `notes`: slot files, by supervisor: they survive it.
 
     `addresses`: (supervisor, topology) → where the parent listens, as workers there can read it. `several`: is each
-    supervisor a node with an address of its own?
+    supervisor a node with an address of its own? `is_full`: is the disk of this supervisor full?
     """
 
     world: World
@@ -34,6 +36,9 @@ class Machines:
     notes: dict[str, dict[Key, SlotNote]] = field(default_factory=dict)
     addresses: dict[tuple[str, str], str] = field(default_factory=dict)
     several: bool = False
+    is_full: Callable[[str], bool] = lambda supervisor: False
+    fetched: set[tuple[str, str]] = field(default_factory=set)
+    """Supervisor and code that is on its disk."""
     pids: int = 1000
 
     def new_pid(self) -> int:
@@ -47,6 +52,9 @@ class Machines:
 
     def start(self, pid: int, key: Key, supervisor: str) -> None:
         """Start a process; SpawnError if its address is in use."""
+        note = self.notes[supervisor].get(key)
+        if note is None or note.identity.pid != pid:
+            self.world.problem(f"{key} is started on {supervisor}, and no slot file says so")
         name = f"{key.topology}.{key.process}@{supervisor}"
         if key.process == PARENT_PROCESS and not self.several:  # all parents of a topology listen at one address
             name = key.topology
@@ -124,17 +132,32 @@ class SimProcesses:
         return SimRunning(self._machines, identity.pid, own=False) if self._machines.runs(identity.pid) else None
 
 
+class Disk:
+    """The disk of a supervisor: it may be full."""
+
+    def __init__(self, machines: Machines, supervisor: str) -> None:
+        self._machines = machines
+        self._supervisor = supervisor
+
+    async def write(self) -> None:
+        """Write a file. OSError."""
+        await asyncio.sleep(0.001)
+        if self._machines.is_full(f"supervisor@{self._supervisor}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class SimNotes:
     """The slot files of a supervisor."""
 
     def __init__(self, machines: Machines, supervisor: str) -> None:
         self._notes = machines.notes.setdefault(supervisor, {})
+        self._write = Disk(machines, supervisor).write
 
     async def read(self) -> list[SlotNote]:
         return list(self._notes.values())
 
     async def write(self, note: SlotNote) -> None:
-        await asyncio.sleep(0.001)
+        await self._write()
         self._notes[note.key] = note
 
     async def remove(self, key: Key) -> None:
@@ -142,19 +165,24 @@ class SimNotes:
 
 
 class SimLaunching:
-    """There is no code to fetch, and no log."""
+    """Code is on the disk from its first start on; there is no log."""
 
     def __init__(self, machines: Machines, supervisor: str) -> None:
         self.addresses = machines.addresses
         self.supervisor = supervisor
+        self._fetched = machines.fetched
+        self._disk = Disk(machines, supervisor)
 
     async def note_parents(self, addresses: Mapping[str, str]) -> None:
-        await asyncio.sleep(0.001)
         for topology, address in addresses.items():
-            if address:
+            if address and self.addresses.get((self.supervisor, topology)) != address:
+                await self._disk.write()
                 self.addresses[self.supervisor, topology] = address
 
     async def launch(self, key: Key, record: TopologyRecord) -> Launch:
+        if (self.supervisor, record.target) not in self._fetched:
+            await self._disk.write()
+            self._fetched.add((self.supervisor, record.target))
         return Launch(Path("log"), (key.topology, key.process, record.target, str(record.generation)))
 
     async def limit_logs(self, running: Collection[Key]) -> None:

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 from aiostorm import Config, LocalCluster, RunningTopology
 from aiostorm.cluster import WorkerOptions, work
-from aiostorm.cluster.coordination import Coordination, MemoryStore
-from aiostorm.cluster.coordination.memory import MemoryBackend
-from aiostorm.cluster.coordination.polled import open_polled
 from aiostorm.cluster.nimbus import ParentRecord, TopologyRecord
 from aiostorm.cluster.submitted import ParentPlace, ParentProcess, SubmittedTopology
 from aiostorm.runtime import LoopClock
 from aiostorm.testing.simulation.process import Process
 
 from ..backend import WorldBackend, shared_store
+from .topology import PLACE
+from .ways import Ways
 
 LEASE_S = 60.0
 """How long a worker goes on without its parent."""
-
-
-class Ways:
-    """The store, and each process's way to it. `at_once`: does a session end with its process, as on one machine?"""
-
-    def __init__(self, store: MemoryStore, *, at_once: bool = True) -> None:
-        self.store = store
-        self.at_once = at_once
-        self.by_process: dict[str, MemoryBackend] = {}
-
-    @asynccontextmanager
-    async def client(self, process: Process) -> AsyncIterator[Coordination]:
-        """A client with a session of its own."""
-        way = self.by_process[process.name] = self.store.backend()
-        async with open_polled(way, LoopClock(), "the store", ends_at_once=self.at_once) as client:
-            process.current.at_death.append(way.process_died if self.at_once else lambda crashed: way.forgotten())
-            yield client
 
 
 class _AtAddress(WorldBackend):
@@ -63,7 +44,7 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
 
     def make(topology: TopologyRecord, workers: Collection[str], abandoned: Callable[[str, int], None]) -> LocalCluster:
         return LocalCluster(
-            Config(state_dir="sim://state"),
+            Config(state_dir=PLACE),
             remote_workers=list(workers),
             backend=_AtAddress(process, address),
             rng=process.rng,

@@ -1,20 +1,25 @@
-"""The workload of a cluster: everything that runs may die, freeze, or lose its store; a topology must go on.
+"""The workload of a cluster: everything that runs may die, freeze, or lose its store; topologies must go on.
 
-    run(seed) ─► nimbus × 2 or 3, supervisor × 2 or 3 ─► a parent, workers ─► numbers are offered, and acked
-                    ▲ faults for FAULTS_S; daemons are started again, as a service manager does
+    run(seed) ─► nimbuses, supervisors ─► parents, workers ─► numbers are offered, and acked or committed
+                    ▲ faults for FAULTS_S (faults.py); daemons are started again, as a service manager does
+
+A small world has 2 or 3 nimbuses, 2 or 3 supervisors and one topology; every eighth is large: 3, 4 and two.
 
 In half of the seeds each supervisor is a node of its own: its processes have addresses of their own, and workers are
-notified where their parent is. There a node may be lost with all that runs on it, or be cut off from the others, with
-the store or without. At the end one of them is lost for good: all goes on without it.
+notified where their parent is. There a node may be lost with all that runs on it, be suspended, or be cut off from the
+others, the store, or both, in one direction or both. At the end one of them is lost for good: all goes on without it.
 
-1. What is acked was executed. All that was offered is acked after the last fault.
+1. What is acked was executed. All that was offered is acked after the last fault. What is exactly
+   once is committed once.
 2. Assignments are written by the leader of that moment only.
 3. A process moves only when its supervisor has been silent for REASSIGN_S, or is named as one that does not stay alive
-   there. In some worlds there is a third node, on which no worker stays alive: none is there at the end.
+   there. In some worlds there is a node on which no worker stays alive: none is there at the end.
 4. In every second world nimbus rebalances by itself when a node can take part: when all runs, and not too often.
 5. A rebalance, and other code, run, or are taken back: what cannot run is never what is wanted at the end.
 6. In every third world a component is pinned to a label that not all nodes have: none of its tasks runs elsewhere.
-7. At the end every process of the topology runs once, where it is assigned. When it is killed, nothing of it is left.
+7. At the end every process of a topology runs once, where it is assigned. When it is killed, nothing of it is left.
+8. A session ends only if its process could not renew it, whatever the wall clocks show.
+9. No process is started that no slot file names; no daemon ends because of a full disk.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
 """
@@ -30,10 +35,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from aiostorm.cluster.coordination import (
-    CoordinationError,
-    MemoryStore,
-)
+from aiostorm.cluster.coordination import CoordinationError, MemoryStore
 from aiostorm.cluster.coordination.polled import SESSION_S
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
@@ -48,7 +50,6 @@ from aiostorm.cluster.nimbus import (
     TopologyRecord,
     make_folders,
     path_of,
-    rebalance,
     replace_code,
     submit,
     unpack,
@@ -61,21 +62,22 @@ from aiostorm.testing.simulation import World, world_loop
 from aiostorm.testing.simulation.process import Process
 
 from . import topology
+from .faults import Faults
 from .nodes import Nodes
 from .processes import Machines, SimLaunching, SimNotes, SimProcesses
-from .programs import Ways, run_parent, run_worker
-from .watched import LOOK_S, NAME, QUIET_S, WatchedTree
+from .programs import run_parent, run_worker
+from .topology import TARGETS
+from .watched import LOOK_S, QUIET_S, ROUND_S, WatchedTree
+from .ways import Ways
 
-FAULTS_S = 40.0
 SETTLED_S = 120.0
 ENDED_S = 60.0
 LABEL = "disk"
 RATE = 10
 """Numbers a second."""
 
-OF_NODES = ("node", "node", "partition", "isolation")
-ORDERS = ("deactivate", "rebalance", "tasks", "bad tasks", "replace", "bad code")
-KINDS = ("nimbus", "supervisor", "parent", "worker", "worker", "pause", "away", "cut off", *ORDERS)
+LARGE = 8
+"""One seed in so many is a large cluster."""
 
 
 @dataclass(slots=True)
@@ -101,21 +103,37 @@ class ClusterWorld:
         self.done = topology.begin()
         self.store = MemoryStore(LoopClock())
         self.tree = self.store.tree = WatchedTree(world)
-        self.ways = Ways(self.store, at_once=self.chance.random() < 0.5)
-        self.tree.silent_s = 0.0 if self.ways.at_once else SESSION_S
+        at_once = self.chance.random() < 0.5
+        delay_s = 0.0 if at_once else self.chance.choice((0.0, 0.003, 0.03))
+        self.ways = Ways(world, self.store, at_once=at_once, delay_s=delay_s)
+        self.tree.silent_s = 0.0 if at_once else SESSION_S
+        self.tree.round_s = ROUND_S if delay_s else 0.0
+        self.tree.on_expired = self.ways.expired
         self.machines = Machines(world, self._run_process, several=self.chance.random() < 0.5)
-        self.nodes = Nodes(world, self.ways)
+        self.nodes = Nodes(world, self.ways, several=self.machines.several)
+        self.machines.is_full = self.nodes.is_full
         self.result = ClusterResult(seed, world.problems)
+        self.faults = Faults(self, self.result.faults)
         self.daemons: list[Process] = []
-        self.supervisors = ""
         self.bad_node = self.chance.choice(("", "", "c"))
         self.over = False
-        self.done.here = self._here
+        self._draw_size()
+
+    def _draw_size(self) -> None:
+        chance = self.chance
+        large = chance.randrange(LARGE) == 0
+        count = 3 if large else chance.choice((2, 2, 3))
+        self.nimbuses = [f"nimbus-{index + 1}" for index in range(count)]
+        self.supervisors = "abcd" if large else "abc"[: 3 if self.bad_node else chance.choice((2, 2, 3))]
         self.labelled = ""  # the nodes to which a component is pinned; empty: none is
+        if self.result.seed % 3 == 0:
+            self.labelled = self.tree.labelled = "b" if self.supervisors == "ab" else "ab"
+        self.names = [*TARGETS] if large else [chance.choice(("numbers", "numbers", "exact"))]
 
     # -- programs ------------------------------------------------------------------------------------------------------
 
     async def _run_process(self, process: Process, key: Key, supervisor: str) -> int:
+        self.nodes.set_clock(process)
         pid = next(pid for pid, found in self.machines.by_pid.items() if found == (process, process.incarnation))
         if self.machines.targets[pid][0] == topology.CRASHING_TARGET:
             return 1
@@ -132,7 +150,7 @@ class ClusterWorld:
         if supervisor == self.bad_node:
             await asyncio.sleep(0.3)
             return 1
-        parent: str | Callable[[], str] = f"{key.topology}:1"
+        parent: Any = f"{key.topology}:1"
         if self.machines.several:
             parent = partial(self.machines.addresses.get, (supervisor, key.topology), "")
         return await run_worker(process, key.process, parent, *self.machines.targets[pid], pid)
@@ -169,6 +187,7 @@ class ClusterWorld:
         """A program that says what it fails of."""
 
         async def run(process: Process) -> None:
+            self.nodes.set_clock(process)
             try:
                 await program(process)
             except* CoordinationError as group:
@@ -181,7 +200,7 @@ class ClusterWorld:
         while True:
             await asyncio.sleep(0.5)
             for daemon in self.daemons:
-                if daemon.alive or self.nodes.is_lost(daemon):
+                if daemon.alive or self.nodes.is_off(daemon):
                     continue
                 if self.over or self.chance.random() < 0.3:
                     daemon.start()
@@ -191,176 +210,133 @@ class ClusterWorld:
     async def run(self) -> None:
         async with self.store.client(session_s=3600.0) as client, asyncio.TaskGroup() as group:
             await make_folders(client)
-            for index in range(self.chance.choice((2, 2, 3))):
-                self._nimbus(f"nimbus-{index + 1}")
-            self.supervisors = "abc"[: 3 if self.bad_node else self.chance.choice((2, 2, 3))]
-            if self.result.seed % 3 == 0:
-                self.labelled = self.tree.labelled = "b" if self.supervisors == "ab" else "ab"
+            for name in self.nimbuses:
+                self._nimbus(name)
             for name in self.supervisors:
                 self._supervisor(name)
             for daemon in self.daemons:
                 daemon.start()
-            tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._watch_store())]
-            auto = {AUTO_KEY: self.result.seed % 2 == 0}
-            pins = {"last": frozenset({LABEL})} if self.labelled else {}
-            record = TopologyRecord(topology.TARGET, config=auto, workers=self.chance.choice((2, 3)), pins=pins)
-            await submit(client, NAME, record)
-            await self._until("the topology runs", self._runs, 120 if self.bad_node else 60)
-            await self._faults(client)
-            self.over = True
-            self.nodes.restore()
-            if self.machines.several:
-                self._lose_for_good(self.chance.choice("a" if self.labelled == "b" else self.supervisors))
-            self.store.away = False
-            for way in self.ways.by_process.values():
-                way.cut_off = False
-            offered = self.done.offered
-            await want(client, NAME, "ACTIVE")
-            await self._until(
-                "all is acked", lambda: self.done.acked >= set(range(offered)) and self._runs(), SETTLED_S
-            )
-            await self._until("every process runs once, where it is assigned", self._is_as_assigned, ENDED_S)
-            await self._replace(client)
-            await want(client, NAME, "KILLED")
+            tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._look())]
+            await self._submit(client)
+            await self.faults.go_on(client)
+            self._end_faults()
+            await self._settle(client)
+            for name in self.names:
+                await want(client, name, "KILLED")
             await self._until("all of it has ended", self._has_ended, ENDED_S)
             for task in tasks:
                 task.cancel()
             for daemon in self.daemons:
                 daemon.kill("the world ends")
-        if lost := self.done.acked - self.done.executed.keys():
-            self.world.problem(f"{len(lost)} numbers were acked, and never executed")
-        elsewhere = {name for name in self.done.last_ran_in if self.labelled and name[-1] not in self.labelled}
-        if elsewhere:
-            self.world.problem(f"tasks of a pinned component ran in {', '.join(sorted(elsewhere))}")
-        self.result.acked = len(self.done.acked)
-        self.result.twice = sum(self.done.executed.values()) - len(self.done.executed)
-        self.result.moves = self.tree.moves
-        self.result.joined = self.tree.joined
-        self.result.simulated_s = self.world.now_s
+        self._measure()
 
-    async def _replace(self, client: Any) -> None:
+    async def _submit(self, client: Any) -> None:
+        auto: dict[str, Any] = {AUTO_KEY: self.result.seed % 2 == 0}
+        for name in self.names:
+            self.done[name].here = self._here
+            pins = {TARGETS[name].sink: frozenset({LABEL})} if self.labelled else {}
+            count = self.chance.choice((2, 3))
+            record = TopologyRecord(TARGETS[name].first, config=auto, workers=count, pins=pins)
+            await submit(client, name, record)
+        await self._until("the topologies run", self._run_all, 120 if self.bad_node else 60)
+
+    def _end_faults(self) -> None:
+        self.over = True
+        self.nodes.restore()
+        self.ways.restore()
+        if self.machines.several:  # all goes on without one node
+            lost = self.chance.choice("a" if self.labelled == "b" else self.supervisors)
+            self.faults.say("node", f"{lost}, for good")
+            self.nodes.fault("node", lost, float("inf"))
+            self.machines.notes.pop(lost, None)  # its disk is lost, too
+        self.store.away = False
+        self.world.disk(topology.PLACE).heal()
+
+    async def _settle(self, client: Any) -> None:
+        offered = {name: set(range(self.done[name].offered)) for name in self.names}
+        for name in self.names:
+            await want(client, name, "ACTIVE")
+
+        def is_acked() -> bool:
+            return all(self.done[name].acked >= offered[name] for name in self.names) and self._run_all()
+
+        def as_assigned() -> bool:
+            return all(map(self._is_as_assigned, self.names))
+
+        await self._until("all is acked", is_acked, SETTLED_S)
+        await self._until("every process runs once, where it is assigned", as_assigned, ENDED_S)
+        for name in self.names:
+            await self._replace(client, name)
+
+    async def _replace(self, client: Any, name: str) -> None:
         """In peace, other code runs."""
-        target = self._other_target()
-        await replace_code(client, NAME, lambda before: replace(before, target=target))
-        await self._until("the other code runs", self._runs, ENDED_S)
-        record: TopologyRecord = self._node(TOPOLOGIES, TopologyRecord)
+        target = self.other_target(name)
+        await replace_code(client, name, lambda before: replace(before, target=target))
+        await self._until("the other code runs", partial(self._runs, name), ENDED_S)
+        record: TopologyRecord = self._node(TOPOLOGIES, name, TopologyRecord)
         if record.refused is not None or record.target != target:
             self.world.problem(f"other code was taken back: {record.refused}")
 
+    def _measure(self) -> None:
+        result = self.result
+        for name in self.names:
+            done = self.done[name]
+            if lost := done.acked - done.executed.keys():
+                self.world.problem(f"{len(lost)} numbers of {name} were acked, and never executed")
+            if done.twice:
+                self.world.problem(f"{len(done.twice)} numbers of {name} were committed twice: {done.twice[:5]}")
+            elsewhere = {each for each in done.last_ran_in if self.labelled and each[-1] not in self.labelled}
+            if elsewhere:
+                self.world.problem(f"tasks of a pinned component ran in {', '.join(sorted(elsewhere))}")
+            result.acked += len(done.acked)
+            result.twice += sum(done.executed.values()) - len(done.executed)
+        result.moves, result.joined = self.tree.moves, self.tree.joined
+        result.simulated_s = self.world.now_s
+
     async def _offer(self) -> None:
         while not self.over:
-            self.done.offered += 1
+            for name in self.names:
+                self.done[name].offered += 1
             await asyncio.sleep(1 / RATE)
 
-    async def _watch_store(self) -> None:
+    async def _look(self) -> None:
         """Sessions end also while nothing is written; and a store that is away has no news of who is missing."""
         while True:
+            self.ways.look()
             self.store.expire()
-            self.tree.look_at_supervisors()
+            self.tree.look()
             self.nodes.rewire()
             await asyncio.sleep(LOOK_S)
 
-    async def _faults(self, client: Any) -> None:
-        until_s = self.world.now_s + FAULTS_S
-        while self.world.now_s < until_s:
-            await asyncio.sleep(self.chance.uniform(0.2, 6.0))
-            kind = self.chance.choice(KINDS + OF_NODES * self.machines.several)
-            said = await self._fault(kind, client)
-            if said:
-                self.result.faults.append(f"{self.world.now_s:8.3f} {kind}: {said}")
+    # -- what must be --------------------------------------------------------------------------------------------------
 
-    async def _fault(self, kind: str, client: Any) -> str:
-        for_s = self.chance.choice((0.5, 3.0, 12.0, 25.0))
-        victims = self._victims(kind)
-        if kind == "away":
-            self.store.away = True
-            self.world.call_at(self.world.now_s + for_s, self._back)
-            return f"{for_s:g} s"
-        if kind in ORDERS:
-            return await self._order(kind, client)
-        if kind in OF_NODES:
-            name = self.chance.choice(self.supervisors)
-            self.nodes.fault(kind, name, for_s)
-            return f"{name}, {for_s:g} s"
-        if not victims:
-            return ""
-        victim = self.chance.choice(victims)
-        if kind == "pause":
-            victim.pause(for_s)
-            return f"{victim.name}, {for_s:g} s"
-        if kind == "cut off":
-            way = self.ways.by_process.get(victim.name)
-            if way is None:
-                return ""
-            way.cut_off = True
-            self.world.call_at(self.world.now_s + for_s, self._reconnect, way)
-            return f"{victim.name}, {for_s:g} s"
-        victim.kill("is killed by the world")
-        return victim.name
+    def other_target(self, name: str) -> str:
+        """The code that the topology does not run."""
+        record: TopologyRecord = self._node(TOPOLOGIES, name, TopologyRecord)
+        targets = TARGETS[name]
+        return targets.first if record.target == targets.other else targets.other
 
-    async def _order(self, kind: str, client: Any) -> str:
-        if self.store.away:
-            return ""
-        if kind == "rebalance":
-            workers = self.chance.choice((1, 2, 3))
-            await rebalance(client, NAME, workers)
-            return f"{workers} workers"
-        if kind in ("tasks", "bad tasks"):
-            names = ("twice", "last") if kind == "tasks" else ("nothing",)
-            tasks = {name: self.chance.choice((1, 2, 4)) for name in names}
-            await rebalance(client, NAME, None, tasks)
-            return str(tasks)
-        if kind in ("replace", "bad code"):
-            bad = self.chance.choice((topology.BROKEN_TARGET, topology.CRASHING_TARGET))
-            target = bad if kind == "bad code" else self._other_target()
-            await replace_code(client, NAME, lambda before: replace(before, target=target, parallelism={}))
-            return target.rpartition(":")[2]
-        await want(client, NAME, "INACTIVE")
-        await asyncio.sleep(self.chance.uniform(0.5, 5.0))
-        if not self.store.away:
-            await want(client, NAME, "ACTIVE")
-        return "and active again"
-
-    def _other_target(self) -> str:
-        record: TopologyRecord = self._node(TOPOLOGIES, TopologyRecord)
-        return topology.TARGET if record.target == topology.OTHER_TARGET else topology.OTHER_TARGET
-
-    def _victims(self, kind: str) -> list[Process]:
-        alive = [process for process in self.world.processes.values() if process.alive]
-        if kind in ("nimbus", "supervisor"):
-            return [process for process in alive if process.name.startswith(kind)]
-        if kind in ("parent", "worker"):
-            own = [process for process in alive if process.name in self._processes()]
-            return [process for process in own if (".worker-" in process.name) == (kind == "worker")]
-        return [process for process in alive if process.name != "driver"]
+    def processes(self, name: str) -> list[str]:
+        """Those of a topology that are alive."""
+        alive = [process.name for process in self.world.processes.values() if process.alive]
+        return sorted(each for each in alive if each == name or each.startswith(f"{name}."))
 
     def _here(self) -> str:
         """The process whose event loop runs now."""
         loop = asyncio.get_running_loop()
         return next(each.name for each in self.world.processes.values() if each.incarnation and each.loop is loop)
 
-    def _lose_for_good(self, node: str) -> None:
-        """All goes on without this node."""
-        self.result.faults.append(f"{self.world.now_s:8.3f} node: {node}, for good")
-        self.nodes.fault("node", node, float("inf"))
-        self.machines.notes.pop(node, None)  # its disk is lost, too
-
-    def _back(self) -> None:
-        self.store.away = False
-
-    def _reconnect(self, way: Any) -> None:
-        way.cut_off = False
-
-    # -- what must be --------------------------------------------------------------------------------------------------
-
-    def _node(self, folder: str, kind: Any) -> Any:
-        node = self.tree.nodes.get(path_of(folder, NAME))
+    def _node(self, folder: str, name: str, kind: Any) -> Any:
+        node = self.tree.nodes.get(path_of(folder, name))
         return None if node is None else unpack(kind, folder, node.value)
 
-    def _runs(self) -> bool:
-        parent: ParentRecord | None = self._node(PARENTS, ParentRecord)
-        assignment: AssignmentRecord | None = self._node(ASSIGNMENTS, AssignmentRecord)
-        record: TopologyRecord | None = self._node(TOPOLOGIES, TopologyRecord)
+    def _run_all(self) -> bool:
+        return all(map(self._runs, self.names))
+
+    def _runs(self, name: str) -> bool:
+        parent: ParentRecord | None = self._node(PARENTS, name, ParentRecord)
+        assignment: AssignmentRecord | None = self._node(ASSIGNMENTS, name, AssignmentRecord)
+        record: TopologyRecord | None = self._node(TOPOLOGIES, name, TopologyRecord)
         return (
             parent is not None
             and assignment is not None
@@ -372,34 +348,34 @@ class ClusterWorld:
             and not parent.degraded
         )
 
-    def _processes(self) -> list[str]:
-        names = [process.name for process in self.world.processes.values() if process.alive]
-        return sorted(name for name in names if name == NAME or name.startswith(f"{NAME}."))
-
-    def _is_as_assigned(self) -> bool:
-        assignment: AssignmentRecord = self._node(ASSIGNMENTS, AssignmentRecord)
-        parent = f"{NAME}.{PARENT_PROCESS}@{assignment.parent}" if self.machines.several else NAME
-        wanted = [parent, *(f"{NAME}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
-        return self._processes() == sorted(wanted) and self.bad_node not in assignment.workers
+    def _is_as_assigned(self, name: str) -> bool:
+        assignment: AssignmentRecord = self._node(ASSIGNMENTS, name, AssignmentRecord)
+        parent = f"{name}.{PARENT_PROCESS}@{assignment.parent}" if self.machines.several else name
+        wanted = [parent, *(f"{name}.worker-{i + 1}@{on}" for i, on in enumerate(assignment.workers))]
+        return self.processes(name) == sorted(wanted) and self.bad_node not in assignment.workers
 
     def _has_ended(self) -> bool:
         left = [
-            path for folder in (TOPOLOGIES, ASSIGNMENTS, PARENTS) if (path := path_of(folder, NAME)) in self.tree.nodes
+            path
+            for name in self.names
+            for folder in (TOPOLOGIES, ASSIGNMENTS, PARENTS)
+            if (path := path_of(folder, name)) in self.tree.nodes
         ]
-        return not left and not self._processes() and not any(self.machines.notes.values())
+        return not left and not any(map(self.processes, self.names)) and not any(self.machines.notes.values())
 
     async def _until(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
         until_s = self.world.now_s + within_s
         while not condition():
             if self.world.now_s >= until_s:
-                raise AssertionError(f"not within {within_s:g} s: {what}; {self._state()}")
+                raise AssertionError(f"not within {within_s:g} s: {what}; {' '.join(map(self._state, self.names))}")
             await asyncio.sleep(0.1)
 
-    def _state(self) -> str:
-        left = set(range(self.done.offered)) - self.done.acked
+    def _state(self, name: str) -> str:
+        done = self.done[name]
+        left = set(range(done.offered)) - done.acked
         return (
-            f"{len(left)} of {self.done.offered} not acked; parent {self._node(PARENTS, ParentRecord)}; "
-            f"assignment {self._node(ASSIGNMENTS, AssignmentRecord)}; processes {self._processes()}; "
+            f"{name}: {len(left)} of {done.offered} not acked; parent {self._node(PARENTS, name, ParentRecord)}; "
+            f"assignment {self._node(ASSIGNMENTS, name, AssignmentRecord)}; processes {self.processes(name)}; "
             f"notes {[*filter(None, self.machines.notes.values())]}"
         )
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
-from aiostorm.cluster.coordination import Create
+from aiostorm.cluster.coordination import Coordination, Create, Operation, Put, Term, leadership
+from aiostorm.cluster.coordination.polled import PolledCoordination
+from aiostorm.cluster.coordination.tree import Tree
 from aiostorm.cluster.nimbus import ParentRecord, joining, nodes, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
 from aiostorm.cluster.nimbus.trials import Trials
 from aiostorm.cluster.submitted import parent, registration, trial
 from aiostorm.cluster.submitted.registration import Registration
-from aiostorm.cluster.supervisor.slots import Decision, Key, Slots
+from aiostorm.cluster.supervisor import SlotNote
+from aiostorm.cluster.supervisor.slots import Key, Slots
+from aiostorm.cluster.supervisor.wanted import Rest
 
-from ..cluster.processes import SimLaunching
+from ..cluster.processes import SimLaunching, SimNotes
 from ..cluster.world import ClusterResult, run
 from .planting import Plant, first_that_finds, replaced
 
-SEEDS = 20
+SEEDS = 50
 """Enough for each: a seed is a cluster of ten processes, and takes a few seconds."""
 
 
@@ -33,11 +38,11 @@ def a_missing_supervisor_is_given_up_at_once() -> Iterator[None]:
 def what_ends_is_not_started_again() -> Iterator[None]:
     """A process that was killed has ended."""
 
-    def ended(self: Slots, key: Key, code: int | None, now_s: float) -> list[Decision]:
-        return real(self, key, 0 if key.process == "parent" else code, now_s)
+    def rest_after(self: Slots, key: Key, code: int | None) -> Rest | None:
+        return real(self, key, 0)
 
-    real = Slots.ended
-    with replaced(Slots, "ended", ended):
+    real = Slots.rest_after
+    with replaced(Slots, "rest_after", rest_after):
         yield
 
 
@@ -68,7 +73,7 @@ def a_killed_topology_stays() -> Iterator[None]:
 def a_parent_does_not_say_how_it_is() -> Iterator[None]:
     """Its record stays as it was first."""
 
-    async def update(self: Registration, record: ParentRecord) -> None:
+    async def update(self: Registration, change: Callable[[ParentRecord], ParentRecord]) -> None:
         return
 
     with replaced(Registration, "update", update):
@@ -163,6 +168,69 @@ def a_parent_knows_no_pins() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def sessions_are_renewed_by_the_wall_clock() -> Iterator[None]:
+    """When it is set back, a client believes that it has just renewed its session."""
+
+    async def poll(self: PolledCoordination) -> None:
+        clock = self._clock
+        by_wall = SimpleNamespace(monotonic=clock.now, sleep=clock.sleep)
+        with replaced(self, "_clock", by_wall):
+            await real(self)
+
+    real = PolledCoordination.poll
+    with replaced(PolledCoordination, "poll", poll):
+        yield
+
+
+@contextlib.contextmanager
+def a_candidate_does_not_know_its_own_node() -> Iterator[None]:
+    """One that was chosen, and got no answer, waits for the end of a leader: for its own."""
+
+    async def own_term(coordination: Coordination) -> Term | None:
+        return None
+
+    with replaced(leadership, "_own_term", own_term):
+        yield
+
+
+@contextlib.contextmanager
+def a_suspended_leader_writes() -> Iterator[None]:
+    """The store lets a client go on whose session has ended, and neither the term nor versions are checked."""
+
+    async def commit(self: Term, operations: Sequence[Operation]) -> tuple[int, ...]:
+        puts = [replace(each, version=None) if isinstance(each, Put) else each for each in operations]
+        return await self._coordination.commit(puts)
+
+    def apply(self: Tree, operations: Sequence[Operation], session: int) -> tuple[int, ...]:
+        self.sessions.setdefault(session, float("inf"))
+        return real(self, operations, session)
+
+    real = Tree.apply
+    with replaced(Term, "commit", commit), replaced(Tree, "apply", apply):
+        yield
+
+
+@contextlib.contextmanager
+def a_process_is_started_that_could_not_be_noted() -> Iterator[None]:
+    """A full disk is no reason not to start it."""
+
+    async def write(self: SimNotes, note: SlotNote) -> None:
+        with contextlib.suppress(OSError):
+            await real(self, note)
+
+    real = SimNotes.write
+    with replaced(SimNotes, "write", write):
+        yield
+
+
+@contextlib.contextmanager
+def a_full_disk_is_for_ever() -> Iterator[None]:
+    """A topology that could not write its snapshots is not started again."""
+    with replaced(parent, "AGAIN_S", 1e9):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -179,6 +247,11 @@ PLANTED: dict[str, Plant] = {
         a_node_takes_part_while_the_parent_starts,
         what_is_pinned_moves_anywhere,
         a_parent_knows_no_pins,
+        sessions_are_renewed_by_the_wall_clock,
+        a_candidate_does_not_know_its_own_node,
+        a_suspended_leader_writes,
+        a_process_is_started_that_could_not_be_noted,
+        a_full_disk_is_for_ever,
     )
 }
 
@@ -190,6 +263,11 @@ FIRST_LOOK: dict[str, int] = {
     "what_ends_its_parent_is_not_taken_back": 3,
     "a_node_takes_part_while_the_parent_starts": 12,
     "what_is_pinned_moves_anywhere": 15,
+    "sessions_are_renewed_by_the_wall_clock": 17,
+    "a_candidate_does_not_know_its_own_node": 20,
+    "a_process_is_started_that_could_not_be_noted": 12,
+    "a_full_disk_is_for_ever": 29,
+    "a_suspended_leader_writes": 13,
 }
 """The seed that found it the last time, where it is not 0."""
 
