@@ -46,6 +46,11 @@ class Coordination(Protocol):
         """Is the session there, as far as this client knows?"""
         ...
 
+    @property
+    def session(self) -> int:
+        """The session, as `Node.session` of its ephemeral nodes names it; 0: there was none yet."""
+        ...
+
     async def get(self, path: str) -> Node | None:
         """A node; None: there is none. UnavailableError, SessionLostError."""
         ...

@@ -9,7 +9,9 @@
 
 1. A leader whose session has ended does not know it at once (it was stopped, or cut off). All that it writes has a
    Check of its term. Once another one leads, the term is another, and nothing of it happens: DeposedError.
-2. While no daemon reaches the store, none can lead: the leader waits, and decides nothing.
+2. Whether a commit happened of which no answer came is not known. So a candidate that finds the holder's node looks
+   whether it is of its own session: then it leads already.
+3. While no daemon reaches the store, none can lead: the leader waits, and decides nothing.
 
 Departs from ZooKeeper's recipe: candidates make no sequential nodes. Two or three daemons are woken by each change of
 leader, not hundreds.
@@ -98,11 +100,21 @@ async def campaign(coordination: Coordination, who: bytes) -> Term:
             try:
                 versions = await coordination.commit([Create(HOLDER, who, ephemeral=True), Put(LEADER, who)])
             except NodeExistsError:
+                if (term := await _own_term(coordination)) is not None:
+                    return term
                 await watch.changed()
             else:
                 return Term(coordination, versions[1])
     finally:
         watch.close()
+
+
+async def _own_term(coordination: Coordination) -> Term | None:
+    """The term in which this client leads already; None: another one leads, or none."""
+    holder, leads = await coordination.get(HOLDER), await coordination.get(LEADER)
+    if holder is None or leads is None or holder.session != coordination.session:
+        return None
+    return Term(coordination, leads.version)
 
 
 async def leader(coordination: Coordination) -> bytes | None:

@@ -22,6 +22,7 @@ from .operations import (
     UnavailableError,
     checked_operations,
     checked_path,
+    parent_of,
 )
 from .tree import lost
 from .watches import NodeWatch, Watches
@@ -90,6 +91,10 @@ class PolledCoordination:
     def status(self) -> Status:
         return self._watches.status
 
+    @property
+    def session(self) -> int:
+        return self._session
+
     async def get(self, path: str) -> Node | None:
         self._check_session()
         return await self._backend.get(checked_path(path))
@@ -105,8 +110,9 @@ class PolledCoordination:
         except SessionLostError:
             self._watches.set_status("lost")
             raise
-        # What this client has changed itself is news at once.
-        await self._take_news(renew=False)
+        # What this client has changed itself is news at once. The store is not asked for it: it tells each change once,
+        # and what it tells a caller that is cancelled meanwhile would be lost.
+        self._watches.note({path for each in operations for path in (each.path, parent_of(each.path))})
         return versions
 
     async def watch(self, path: str) -> NodeWatch:

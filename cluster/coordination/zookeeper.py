@@ -111,6 +111,11 @@ class ZooKeeperCoordination:
     def status(self) -> Status:
         return self._watches.status
 
+    @property
+    def session(self) -> int:
+        known = self._client.client_id
+        return 0 if known is None else known[0] or 0
+
     async def get(self, path: str) -> Node | None:
         try:
             value, stat = await self._do(self._client.get_async, self._full(checked_path(path)))

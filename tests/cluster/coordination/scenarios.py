@@ -83,7 +83,7 @@ async def ephemeral_nodes_end_with_their_session(open_client: Open) -> None:
             await seen(watch, client, lambda: client.get("/goes"), True)
             node = await client.get("/goes")
             assert node is not None
-            assert node.session is not None
+            assert node.session == other.session != client.session
         await seen(watch, client, lambda: client.get("/goes"), False)
         assert await client.get("/stays") is not None
         with pytest.raises(SessionLostError):

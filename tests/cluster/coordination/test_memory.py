@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from aiostorm.cluster.coordination import (
+    HOLDER,
+    LEADER,
     Create,
     DeposedError,
     MemoryStore,
@@ -20,7 +22,11 @@ from aiostorm.cluster.coordination import (
 from aiostorm.cluster.coordination.memory import MemoryBackend
 from aiostorm.cluster.coordination.polled import POLL_S, open_polled
 from aiostorm.runtime import LoopClock
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
 
+from ...simulation.cluster.ways import Ways
+from ...simulation.worlds import in_world
 from .scenarios import STORIES, Open
 
 
@@ -87,6 +93,48 @@ async def test_a_leader_that_was_cut_off_writes_nothing_when_it_is_back() -> Non
             await over
         assert await leader(second) == b"two"
         assert (await second.get("/plan")).value == b"of two"  # type: ignore[union-attr]
+
+
+async def test_a_candidate_that_was_chosen_without_an_answer_leads() -> None:
+    store = MemoryStore(LoopClock())
+    backend = store.backend()
+    async with open_polled(backend, LoopClock(), "a store") as first, store.client() as second:
+        await first.commit([Create(LEADER)])
+        backend.unanswered = True
+        with pytest.raises(UnavailableError):
+            await first.commit([Create(HOLDER, b"one", ephemeral=True), Put(LEADER, b"one")])
+        backend.unanswered = False
+        assert await leader(second) == b"one"
+        async with asyncio.timeout(1):
+            term = await campaign(first, b"one")
+        await term.commit([Create("/plan", b"of one")])
+
+
+def test_a_cancelled_commit_takes_no_news_along() -> None:
+    """The store tells each change once: what comes when its caller does not wait any more must not be lost."""
+
+    async def story(world: World) -> None:
+        store = MemoryStore(LoopClock())
+        ways = Ways(world, store, at_once=False, delay_s=0.1)
+
+        async def program(process: Process) -> None:
+            async with ways.client(process) as client, store.client(session_s=3600) as other:
+                for index in range(60):
+                    watch = await client.watch(f"/of-other-{index}")
+                    commit = asyncio.create_task(client.commit([Create(f"/own-{index}")]))
+                    await other.commit([Create(f"/of-other-{index}")])
+                    await asyncio.sleep(index / 120)
+                    commit.cancel()
+                    await asyncio.gather(commit, return_exceptions=True)
+                    async with asyncio.timeout(2):
+                        await watch.changed()
+                    watch.close()
+
+        client = world.process("client", program)
+        client.start()
+        await world.until(lambda: not client.runs, 120, "all changes")
+
+    in_world(story)
 
 
 async def test_a_cancelled_campaign_does_not_lead_later() -> None:
