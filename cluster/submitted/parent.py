@@ -13,7 +13,7 @@
    exactly once, a snapshot is taken), and its tasks are built anew in the same processes. A plan that does not run is
    taken back (trial.py).
 4. A topology that fails is shown as FAILED, with the reason, until it is killed or rebalanced. It is not tried again
-   and again.
+   and again; only one whose snapshots cannot be reached or written now is, since a disk that is full has space again.
 5. While the store cannot be reached, the topology runs on as it is.
 
 From: Storm's nimbus and its topology master, of which each topology has one of its own here.
@@ -28,7 +28,8 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from ...runtime import AiostormError
+from ...runtime import AiostormError, StoreError
+from ...state import SaveError
 from ..coordination import BadVersionError, NoNodeError, SessionLostError, UnavailableError, any_changed
 from ..errors import TopologyKilledError
 from ..nimbus import (
@@ -65,10 +66,14 @@ RETRY_S: Final = 0.2
 REPORT_S: Final = 0.5
 """Between two looks at the topology, for its record."""
 
+AGAIN_S: Final = 5.0
+"""Until a topology is started again whose snapshots could not be reached or written."""
+
 BROKEN: Final = 1
 LEFT: Final = 143
 MOST_ABANDONED: Final = 50
 
+_WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)
 _Record = TypeVar("_Record")
 
 
@@ -101,6 +106,7 @@ class SubmittedTopology:
         self._reported: set[tuple[float, str]] = set()
         self._trial = Trial(coordination, clock, name)
         self._rebalances = False
+        self._ends = False
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run the topology until it has ended in order, or is left. `stop`: SIGTERM. The exit code."""
@@ -110,10 +116,9 @@ class SubmittedTopology:
             if found is None:
                 return 0
             registration, topology, assignment = found
-            cluster = self._process.make_cluster(topology, worker_names(len(assignment.workers)), self._on_abandoned)
-            log.info(
-                "%s: runs generation %d, with %d workers", self._name, assignment.generation, len(assignment.workers)
-            )
+            count = len(assignment.workers)
+            cluster = self._process.make_cluster(topology, worker_names(count), self._on_abandoned)
+            log.info("%s: runs generation %d, with %d workers", self._name, assignment.generation, count)
             await cluster.start()
             cluster.expect_remote(cluster.remote_names, since=assignment.since)
             await self._supervise(cluster, registration, _Plan(topology, assignment), watches, stop)
@@ -222,18 +227,16 @@ class SubmittedTopology:
         names = worker_names(len(assignment.workers))
         # They stay also if it does not start: the plan before goes on in them.
         cluster.expect_remote(names, names, since=assignment.since)
-        self._running, self._failure, self._rebalances = None, "", False
+        self._running, self._failure, self._rebalances, self._ends = None, "", False, False
         log.info("%s: runs generation %d, with %d workers", self._name, assignment.generation, len(names))
-        record = replace(
-            registration.record,
-            generation=assignment.generation,
-            renewed=assignment.renewed,
-            state="STARTING",
-            degraded="",
-        )
+
+        def begins(before: ParentRecord) -> ParentRecord:
+            generation, renewed = assignment.generation, assignment.renewed
+            return replace(before, generation=generation, renewed=renewed, state="STARTING", degraded="")
+
         while True:
             try:
-                await self._kept(registration.update(record))
+                await self._kept(registration.update(begins))
             except UnavailableError:
                 await any_changed(watches, RETRY_S)
             else:
@@ -241,24 +244,32 @@ class SubmittedTopology:
 
     async def _run(self, cluster: LocalCluster, topology: TopologyRecord, assignment: AssignmentRecord) -> bool:
         """Submit it, and wait until it has finished. False: it has failed, or was killed."""
-        try:
-            running = await cluster.submit(
-                self._name,
-                topology.target,
-                topology.config,
-                arguments=topology.arguments,
-                active=topology.wanted == "ACTIVE",
-                parallelism=topology.parallelism,
-                pinned=pinned_workers(topology, assignment),
-            )
-            await running.wait_finished()
-        except TopologyKilledError:  # from here
-            return False
-        except AiostormError as error:
-            self._failure = str(error)
-            log.error("%s has failed: %s", self._name, error)
-            return False
-        return True
+        while not self._ends:
+            try:
+                running = await cluster.submit(
+                    self._name,
+                    topology.target,
+                    topology.config,
+                    arguments=topology.arguments,
+                    active=topology.wanted == "ACTIVE",
+                    parallelism=topology.parallelism,
+                    pinned=pinned_workers(topology, assignment),
+                )
+                await running.wait_finished()
+            except TopologyKilledError:  # from here
+                return False
+            except (SaveError, StoreError) as error:
+                self._failure = str(error)
+                log.error("%s has failed, and is started again in %g s: %s", self._name, AGAIN_S, error)
+                await self._clock.sleep(AGAIN_S)
+                self._running, self._failure = None, ""
+            except AiostormError as error:
+                self._failure = str(error)
+                log.error("%s has failed: %s", self._name, error)
+                return False
+            else:
+                return True
+        return False
 
     async def _follow(
         self,
@@ -316,6 +327,7 @@ class SubmittedTopology:
         Meanwhile an order to kill it holds, and may give it less time.
         """
         log.info("%s is ended", self._name)
+        self._ends = True
         until_s: float | None = None
         async with asyncio.TaskGroup() as group:
             ending = group.create_task(self._kill(wait_s))
@@ -355,10 +367,16 @@ class SubmittedTopology:
 
     async def _serve(self, cluster: LocalCluster) -> None:
         """Answer other processes of its user."""
-        while self._running is None:
-            await self._clock.sleep(RETRY_S)
+        while True:
             self._find(cluster)
-        await self._process.serve(self._running)
+            if (running := self._running) is None:
+                await self._clock.sleep(RETRY_S)
+                continue
+            async with asyncio.TaskGroup() as group:
+                serving = group.create_task(self._process.serve(running))
+                while self._running is running:
+                    await self._clock.sleep(REPORT_S)
+                serving.cancel()
 
     def _find(self, cluster: LocalCluster) -> None:
         """The topology can be looked at, and ended, while it starts; the cluster forgets it when it has ended."""
@@ -380,23 +398,21 @@ class SubmittedTopology:
             await self._clock.sleep(REPORT_S)
 
     async def _update(self, cluster: LocalCluster, registration: Registration) -> None:
-        running = self._running
-        state = "STARTING" if running is None else running.state.value
-        await self._trial.look(state, self._failure)
-        if self._rebalances:
-            state = "REBALANCING"
-        record = replace(
-            registration.record,
-            state="FAILED" if self._failure and not self._rebalances else state,
-            degraded=self._failure or ("" if running is None else running.degraded),
-            address=cluster.address,
-            abandoned=self._abandoned,
-        )
-        if record.state != registration.record.state:
-            log.info("%s is %s%s", self._name, record.state, f": {record.degraded}" if record.degraded else "")
-        await registration.update(record)
+        await self._trial.look(self._state(), self._failure)
+        await registration.update(lambda before: self._shown(before, cluster.address))
         registration.add_errors(self._new_errors())
         await registration.write_errors(self._clock.monotonic())
+
+    def _state(self) -> str:
+        return "STARTING" if self._running is None else self._running.state.value
+
+    def _shown(self, before: ParentRecord, address: str) -> ParentRecord:
+        """The record as it is to be now."""
+        state = "REBALANCING" if self._rebalances else "FAILED" if self._failure else self._state()
+        degraded = self._failure or ("" if self._running is None else self._running.degraded)
+        if state != before.state:
+            log.info("%s is %s%s", self._name, state, f": {degraded}" if degraded else "")
+        return replace(before, state=state, degraded=degraded, address=address, abandoned=self._abandoned)
 
     def _new_errors(self) -> list[ErrorEntry]:
         running = self._running
@@ -427,6 +443,3 @@ class SubmittedTopology:
         except SessionLostError:
             log.error("%s: the store has lost this parent: it leaves the topology to another one", self._name)
             self._process.leave(NO_STORE)
-
-
-_WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)

@@ -5,12 +5,15 @@
 
 1. The node is ephemeral: it ends with the session. The next parent on the same machine need not wait for that: it sees
    that the process has ended, and takes its place.
-2. Errors outlive the process: the next parent goes on with them. They are written at most each ERRORS_S, and texts are
+2. Updates are made one after the other, each of the record before it: two tasks of the parent write it, and a commit
+   takes time.
+3. Errors outlive the process: the next parent goes on with them. They are written at most each ERRORS_S, and texts are
    cut until all fit into one node.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -50,12 +53,16 @@ class Registration:
         self._errors: list[ErrorEntry] = []
         self._errors_s = float("-inf")
         self._has_news = False
+        self._updating = asyncio.Lock()
 
     async def register(self, has_ended: Callable[[ParentRecord], bool]) -> bool:
         """Make the node; False: another process has it. `has_ended`: is that process known not to run any more?"""
         operations: list[Operation] = [Create(self._path, pack(self.record), ephemeral=True)]
         before = await self._coordination.get(self._path)
-        if before is not None:
+        if before is not None and before.session == self._coordination.session:
+            # It was made by a commit of which no answer came; what it says now may be of an earlier attempt.
+            operations = [Put(self._path, pack(self.record), before.version)]
+        elif before is not None:
             if not has_ended(unpack(ParentRecord, self._path, before.value)):
                 return False
             operations.insert(0, Delete(self._path, before.version))  # its session would end later
@@ -71,12 +78,14 @@ class Registration:
                 self._errors = []
         return True
 
-    async def update(self, record: ParentRecord) -> None:
-        """Write the record, if it is another one. NoNodeError: it is not of this process any more."""
-        record = replace(record, degraded=record.degraded[:TEXT_CHARS])
-        if record != self.record:
-            await self._coordination.commit([Put(self._path, pack(record)), Put(PARENTS, b"")])
-            self.record = record
+    async def update(self, change: Callable[[ParentRecord], ParentRecord]) -> None:
+        """Write what `change` makes of the record, if it is another one. NoNodeError: it is not of this process."""
+        async with self._updating:
+            record = change(self.record)
+            record = replace(record, degraded=record.degraded[:TEXT_CHARS])
+            if record != self.record:
+                await self._coordination.commit([Put(self._path, pack(record)), Put(PARENTS, b"")])
+                self.record = record
 
     def add_errors(self, errors: Iterable[ErrorEntry]) -> None:
         """More errors, in the order of their times."""

@@ -51,4 +51,5 @@ class Trial:
                 await confirm(self._coordination, self._name, generation)
         except OrderError as error:  # it is being killed
             log.debug("%s: the trial of generation %d ends: %s", self._name, generation, error)
-        self._generation = 0
+        if self._generation == generation:  # else another trial has begun meanwhile
+            self._generation = 0

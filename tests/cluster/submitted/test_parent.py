@@ -10,6 +10,7 @@ import pytest
 from aiostorm.cluster.coordination import Delete
 from aiostorm.cluster.nimbus import ParentRecord, path_of
 
+from ...simulation.cluster import topology as numbers
 from ..test_workers import COUNT, Numbers, Sum
 from .stage import NAME, Stage, on_stage
 
@@ -131,6 +132,38 @@ def test_a_topology_that_fails_says_why_and_its_errors_outlive_it() -> None:
     on_stage(story, target)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_one_whose_snapshots_cannot_be_written_now_is_started_again(is_killed: bool) -> None:
+    target = numbers.TARGETS["exact"].first
+    done = numbers.begin()["exact"]
+
+    async def story(stage: Stage) -> None:
+        disk = stage.world.disk(numbers.PLACE)
+        disk.full = True
+        done.offered = 20
+        await stage.submit()
+        processes = stage.start()
+        await stage.wait_state("FAILED")
+        record = await stage.parent_record()
+        assert record is not None
+        assert "the disk is full" in record.degraded
+        if not is_killed:
+            disk.full = False
+            await stage.wait_state("ACTIVE")
+            await stage.world.until(lambda: len(done.acked) == 20, 20, "all of it")
+            record = await stage.parent_record()
+            assert record is not None
+            assert not record.degraded
+        await stage.change(wanted="KILLED")
+        await stage.until_ended(processes[0])
+        for worker in processes[1:]:
+            worker.kill("has nothing to do")
+
+    stage = on_stage(story, target)
+    assert ("parent", 0) in stage.codes
+    assert not done.twice
+
+
 def test_another_assignment_ends_it_in_order() -> None:
     async def story(stage: Stage) -> None:
         Numbers.endless = True
@@ -198,10 +231,10 @@ def test_the_session_is_lost_and_it_leaves_at_once() -> None:
         await stage.submit()
         parent, *workers = stage.start()
         await stage.wait_state("ACTIVE")
-        stage.ways.by_process["parent"].cut_off = True
+        stage.ways.by_process["parent"].cut_until_s = float("inf")
         await asyncio.sleep(20)
         assert parent.alive, "whether its session has ended is not known from here"
-        stage.ways.by_process["parent"].cut_off = False
+        stage.ways.by_process["parent"].cut_until_s = 0.0
         await stage.world.until(lambda: not parent.alive, 20, "the end of the parent")
         assert all(worker.alive for worker in workers), "its workers go on"
         await stage.until_ended(*workers, within_s=80)

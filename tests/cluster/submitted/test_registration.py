@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from aiostorm.cluster.coordination import Coordination, MemoryStore, NoNodeError, Put
+from aiostorm.cluster.coordination import Coordination, Create, MemoryStore, NoNodeError, Put, UnavailableError
+from aiostorm.cluster.coordination.polled import open_polled
 from aiostorm.cluster.nimbus import (
     ERRORS,
     PARENTS,
@@ -17,11 +18,17 @@ from aiostorm.cluster.nimbus import (
     ErrorsRecord,
     ParentRecord,
     make_folders,
+    pack,
     path_of,
     unpack,
 )
 from aiostorm.cluster.submitted.registration import ERRORS_S, MOST_ERRORS, Registration
 from aiostorm.runtime import LoopClock
+from aiostorm.testing.simulation import World
+from aiostorm.testing.simulation.process import Process
+
+from ...simulation.cluster.ways import Ways
+from ...simulation.worlds import in_world
 
 FIRST = ParentRecord("s", 1, 4711, "host", "STARTING")
 PATH = path_of(PARENTS, "words")
@@ -64,16 +71,59 @@ async def test_a_process_that_has_ended_is_replaced_before_its_session_ends() ->
         assert unpack(ParentRecord, PATH, node.value).pid == 1
 
 
+async def test_one_that_was_made_without_an_answer_is_there() -> None:
+    store = MemoryStore(LoopClock())
+    backend = store.backend()
+    async with open_polled(backend, LoopClock(), "a store") as one:
+        await make_folders(one)
+        first = Registration(one, "words", FIRST)
+        backend.unanswered = True
+        with pytest.raises(UnavailableError):  # it cannot even be read who is there
+            await first.register(lambda record: False)
+        await store.backend().apply([Create(PATH, pack(FIRST), ephemeral=True)], backend.session)
+        backend.unanswered = False
+        again = Registration(one, "words", replace(FIRST, generation=2))
+        assert await again.register(lambda record: False)
+        node = await one.get(PATH)
+        assert node is not None
+        assert unpack(ParentRecord, PATH, node.value).generation == 2
+
+
+def test_two_tasks_that_write_at_once_lose_nothing() -> None:
+    async def story(world: World) -> None:
+        ways = Ways(world, MemoryStore(LoopClock()), at_once=False, delay_s=0.1)
+
+        async def program(process: Process) -> None:
+            async with ways.client(process) as client:
+                await make_folders(client)
+                first = Registration(client, "words", FIRST)
+                assert await first.register(lambda record: False)
+                await asyncio.gather(
+                    first.update(lambda before: replace(before, generation=2)),
+                    first.update(lambda before: replace(before, state="ACTIVE")),
+                )
+                assert first.record == replace(FIRST, generation=2, state="ACTIVE")
+                node = await client.get(PATH)
+                assert node is not None
+                assert unpack(ParentRecord, PATH, node.value) == first.record
+
+        parent = world.process("parent", program)
+        parent.start()
+        await world.until(lambda: not parent.runs, 60, "the end of the parent")
+
+    in_world(story)
+
+
 async def test_only_changes_are_written_and_all_watches_see_them() -> None:
     async with two() as (one, other):
         first = Registration(one, "words", FIRST)
         await first.register(lambda record: False)
         watch = await other.watch(PARENTS)
-        await first.update(FIRST)
+        await first.update(lambda before: FIRST)
         node = await other.get(PATH)
         assert node is not None
         assert node.version == 0
-        await first.update(replace(FIRST, state="ACTIVE", degraded="x" * 100_000))
+        await first.update(lambda before: replace(before, state="ACTIVE", degraded="x" * 100_000))
         async with asyncio.timeout(1):
             await watch.changed()
         node = await other.get(PATH)
@@ -81,7 +131,7 @@ async def test_only_changes_are_written_and_all_watches_see_them() -> None:
         assert node.version == 1
         await first.remove()
         with pytest.raises(NoNodeError):
-            await first.update(FIRST)
+            await first.update(lambda before: FIRST)
 
 
 async def test_errors_are_kept_for_the_next_parent_and_written_now_and_then() -> None:
