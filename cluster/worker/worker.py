@@ -37,9 +37,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ...actors import ActorSystem
+from ...actors import ActorSystem, Ref
 from ...runtime import LIVENESS, AiostormError, Clock, LivenessSettings, Rng
-from ...transport import ExposedError, Link, LinkSupersededError, LinkTimings, Network, Node, PeerStarted
+from ...transport import ExposedError, Link, LinkSupersededError, LinkTimings, Network, Node, PeerLostError, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
 from ..records import register
 from .heartbeat import write_profile
@@ -121,6 +121,14 @@ async def work(
     return code
 
 
+async def _tell(parent: Ref, message: object) -> None:
+    """Send a message to the parent. The link to it is closed when this process ends: nothing is to be said then."""
+    try:
+        await parent.tell(message)
+    except PeerLostError as error:
+        log.debug("not sent, since this process ends: %r: %s", type(message).__name__, error)
+
+
 def _first(group: BaseExceptionGroup[ExposedError]) -> ExposedError:
     """The first error inside nested groups."""
     found = group.exceptions[0]
@@ -152,7 +160,7 @@ class _Worker:
         parent = node.ref(PARENT, options.name)
 
         def send_to_parent(message: object) -> None:
-            self._system.guard(parent.tell(message), name=f"{options.name} to its parent")
+            self._system.guard(_tell(parent, message), name=f"{options.name} to its parent")
 
         node.on_lost(self._lost)
         node.on_peer(self._started)

@@ -14,6 +14,7 @@ from aiostorm.actors import ActorSystem
 from aiostorm.cluster import TargetError
 from aiostorm.cluster.messages import CONTROL, PARENT, SETUP, CommandFailed, GetStatus, ImportTopology, TaskGaveUp
 from aiostorm.cluster.targets import import_topology, is_named
+from aiostorm.cluster.worker import worker
 from aiostorm.cluster.worker.importing import TopologyImporter, shape_of
 from aiostorm.cluster.worker.peer_links import PeerLinks
 from aiostorm.cluster.worker.service import WorkerService
@@ -23,6 +24,7 @@ from aiostorm.testing.simulation import World
 from aiostorm.testing.simulation.process import Process
 from aiostorm.transport import Node, NoSuchActorError, PayloadKind
 
+from ...transport.parts import MemoryNetwork
 from ..sim_workers import SimBackend, with_workers
 
 TARGET = "tests.cluster.test_workers:topology"
@@ -45,6 +47,15 @@ async def service(*targets: str) -> AsyncIterator[WorkerService]:
     async with ActorSystem("w") as system:
         importer, snapshots = TopologyImporter("w", targets), WorkerSnapshots(system, print)
         yield WorkerService(system, PeerLinks(NoPost(), ""), importer, snapshots, print)  # type: ignore[arg-type]
+
+
+async def test_what_is_left_to_say_when_the_link_to_the_parent_is_closed_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "aiostorm.worker")
+    async with ActorSystem("w") as system, Node("w", MemoryNetwork().seen_by("w"), system) as node:
+        system.guard(worker._tell(node.ref(PARENT, "w"), CommandFailed("ValueError", ("x",))), name="w to its parent")
+    assert "not sent, since this process ends: 'CommandFailed'" in caplog.text
 
 
 @pytest.mark.parametrize("service", [SETUP, CONTROL])
