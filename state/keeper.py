@@ -10,6 +10,8 @@
    twice: the next number is above all that the store contains.
 4. A folder belongs to one topology; another one is refused. Of two processes with one topology the one that opened the
    folder last owns it, and `commit` of the other is refused. (DirectoryStore refuses a second process at once.)
+   `commit` looks for the owner after the manifest is durable, and `open` lists manifests after it has become the owner:
+   so a snapshot of the other either is found by `open`, or does not count.
 5. A manifest that cannot be read is never removed: an operator may want to see it.
 
 From: Flink's CompletedCheckpointStore; JStorm's SnapshotStateMaster.
@@ -84,20 +86,27 @@ class Keeper:
         SaveError if the folder cannot be written, StoreError if it cannot be read or is in use.
         """
         await self._check_topology()
+        await self._read_manifests()
+        owner = {"topology": self._topology, "incarnation": self._incarnation}
+        await self._write("the folder cannot be used", OWNER, pack_framed(_MAGIC, _FORMAT, owner))
+        await self.sync()
+        names = await self._read_manifests()
+        return 1 + max((found for name in names if (found := _number_of(name)) is not None), default=0)
+
+    async def _read_manifests(self) -> list[str]:
+        """Read those that were not read yet, and forget those that were removed. Returns the names of all blobs."""
         names = await self._store.names()
+        self._manifests = {number: found for number, found in self._manifests.items() if found.name in names}
         for name in names:
             number = manifest_number(name)
-            if number is None:
+            if number is None or number in self._manifests or number in self._unreadable:
                 continue
             try:
                 self._manifests[number] = read_manifest(name, await self._store.read(name), self._topology)
             except DamagedError as error:
                 _log.warning("%s: a manifest cannot be read: %s", self._topology, error)
                 self._unreadable[number] = error
-        owner = {"topology": self._topology, "incarnation": self._incarnation}
-        await self._write("the folder cannot be used", OWNER, pack_framed(_MAGIC, _FORMAT, owner))
-        await self.sync()
-        return 1 + max((found for name in names if (found := _number_of(name)) is not None), default=0)
+        return names
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -137,6 +146,7 @@ class Keeper:
             reached = True
             await self._store.write(name, pack_manifest(manifest))
             await self._store.sync()
+            await self._check_owner()  # who has taken the folder over meanwhile may not have found the manifest
         except StoreError as error:
             undecided = reached and await self._may_be_there(name)
             if undecided:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,78 @@ def test_of_two_processes_the_later_one_owns_the_folder() -> None:
         with pytest.raises(OwnedError, match="another process runs topology 'words' with the same folder"):
             await one.commit(Manifest(1, "words", PLAN))
         await other.commit(Manifest(1, "words", PLAN))
+
+    virtually(main())
+
+
+class Interrupted(Memory):
+    """Before its call number `at`, what `then` does is done."""
+
+    def __init__(self, blobs: dict[str, bytes], at: int, then: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(blobs)
+        self.left = at
+        self.then = then
+
+    async def _step(self) -> None:
+        self.left -= 1
+        if not self.left:
+            await self.then()
+
+    async def read(self, name: str) -> bytes | None:
+        await self._step()
+        return await super().read(name)
+
+    async def write(self, name: str, data: bytes) -> None:
+        await self._step()
+        await super().write(name, data)
+
+    async def names(self, prefix: str = "") -> list[str]:
+        await self._step()
+        return await super().names(prefix)
+
+    async def sync(self) -> None:
+        await self._step()
+        await super().sync()
+
+
+async def commits(keeper: Keeper) -> bool:
+    try:
+        await keeper.commit(Manifest(1, "words", PLAN))
+    except OwnedError:
+        return False
+    return True
+
+
+def test_a_process_that_takes_over_during_a_commit_finds_what_counts() -> None:
+    async def opens_within(at: int) -> tuple[bool, bool]:
+        """Does the snapshot count, and was it found? The other one opens before call `at` of the commit."""
+        blobs: dict[str, bytes] = {}
+        other = Keeper(Memory(blobs), "words", 2)
+        one = Keeper(store := Interrupted(blobs, 0, other.open), "words", 1)
+        await one.open()
+        store.left = at
+        counts = await commits(one)
+        assert store.left <= 0, "the commit has fewer calls"
+        return counts, other.numbers == [1]
+
+    async def commits_within(at: int) -> tuple[bool, bool]:
+        """The snapshot is committed before call `at` of the other one's opening."""
+        blobs: dict[str, bytes] = {}
+        one = Keeper(Memory(blobs), "words", 1)
+        await one.open()
+        outcome: list[bool] = []
+
+        async def commit() -> None:
+            outcome.append(await commits(one))
+
+        other = Keeper(Interrupted(blobs, at, commit), "words", 2)
+        await other.open()
+        return outcome[0], other.numbers == [1]
+
+    async def main() -> None:
+        found = [await opens_within(at) for at in range(1, 5)] + [await commits_within(at) for at in range(1, 6)]
+        assert (True, False) not in found, "a snapshot that counts was not found"
+        assert {(True, True), (False, False)} <= {*found}
 
     virtually(main())
 
