@@ -79,7 +79,7 @@ class BoltSnapshots:
         self._task = task
         self._sink = Prepared(env.config)
         self.held = held
-        self._unchecked = 0  # so many rows more, and windows are checked
+        self._unchecked: int | None = None  # after so many rows more, windows and a state without keys are checked
         self.aligner = Aligner(env.barrier_senders(spec.component))
         receivers = env.barrier_receivers(spec.component)
         self.barriers = BarrierEmitter(spec, task.emitter, task.outbox.outlets, receivers)
@@ -99,6 +99,8 @@ class BoltSnapshots:
         self.saver.begin(declared, content)
         if declared is not None and declared.key_fields:
             self.toucher = KeyToucher(self.saver.state, declared.key_fields, self._check_first_rows)
+        elif declared is not None:
+            self._unchecked = FIRST_ROWS
 
     def saved(self) -> dict[str, Any]:
         """The small values that the task had saved."""
@@ -111,7 +113,8 @@ class BoltSnapshots:
             time.restore(self.saved(), restored.sections.get(WINDOWS, {}))
         self.own = time.save
         self.saver.tables = time.tables()
-        self._unchecked = 0 if self.saver.tables is None else FIRST_ROWS
+        if self.saver.tables is not None:
+            self._unchecked = FIRST_ROWS
 
     async def restore_sink(self) -> None:
         """Commit again what the restored snapshot contains: the process may have ended before it was committed."""
@@ -134,9 +137,11 @@ class BoltSnapshots:
             self._report_held()
         if self.toucher is not None:
             self.toucher.touch_rows(segment, start, stop)
-        if self._unchecked:
-            self._unchecked = max(0, self._unchecked - (stop - start))
-            if not self._unchecked:
+        if self._unchecked is not None:
+            if self._unchecked > 0:
+                self._unchecked -= stop - start
+            else:  # they were executed
+                self._unchecked = None
                 self._check_first_rows()
 
     async def on_barrier(self, segment: Segment) -> None:

@@ -126,6 +126,8 @@ class TaskSaver:
         """UnsavableError if the state cannot be saved."""
         if isinstance(self.state, State):
             check_savable(self.state, self._task.component, self._task.task_id)
+        elif isinstance(self.state, Value):
+            pack_single(self.state.value, self._task.component, self._task.task_id, STATE)
         if self.tables is not None:
             self.tables.check_first_rows()
 

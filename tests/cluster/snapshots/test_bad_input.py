@@ -82,10 +82,23 @@ async def test_state_that_cannot_be_saved_fails_the_topology_by_name(tmp_path: P
         await finish(with_bolt(bolt()), tmp_path)
 
 
-async def test_a_value_that_cannot_be_saved_is_found_within_the_first_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bolt", "text"),
+    [
+        (KeepsObjects, r"component 'bolt', task \d: the state of key 'k\d+' cannot be saved \(builtins.object\)"),
+        (KeepsObject, r"component 'bolt', task \d: the state of key None cannot be saved \(builtins.dict\): .*object"),
+    ],
+)
+async def test_a_value_that_cannot_be_saved_is_found_within_the_first_rows(
+    tmp_path: Path, bolt: type, text: str
+) -> None:
     # The first snapshot would come after an hour.
-    with pytest.raises(TopologyFailedError, match="cannot be saved"):
-        await finish(with_bolt(KeepsObjects(), 10_000), tmp_path, snapshot_interval_ms=3_600_000.0)
+    config = exactly_once(tmp_path, snapshot_interval_ms=3_600_000.0)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("job", with_bolt(bolt(), 10_000), config)
+        with pytest.raises(TopologyFailedError, match=text):
+            await running.wait_finished(600)
+        assert 0 < running.metrics()["bolt"].executed < 1000
 
 
 async def test_the_folder_of_another_topology_is_refused(tmp_path: Path) -> None:
