@@ -122,6 +122,35 @@ async def test_two_topologies_with_one_folder_are_refused(tmp_path: Path) -> Non
     assert not second.rows
 
 
+async def test_on_a_url_a_second_run_takes_over_and_the_first_one_fails(tmp_path: Path) -> None:
+    """There is no lock: the topology of a node that is lost must be able to go on."""
+    database = Database()
+    config = exactly_once(f"memory://{tmp_path.name}")
+    async with LocalCluster() as one, LocalCluster() as other:
+        before = await one.submit("job", counting(database, spout=SlowNumbers(1000, each=1)), config)
+        await asyncio.sleep(0.5)
+        committed = len(database.rows)
+        after = await other.submit("job", counting(database, spout=SlowNumbers(1000, each=1)), config)
+        with pytest.raises(TopologyFailedError, match="another process runs topology 'job' with the same folder"):
+            await before.wait_finished(600)
+        await after.wait_finished(600)
+        assert 0 < committed < 1000
+        assert after.metrics()["keyed"].executed <= 1000 - committed, "it goes on from the first one's snapshot"
+    check_counting(database)  # each row is of one of them, and counts of the second follow those of the first
+
+
+async def test_on_a_url_another_topology_is_refused(tmp_path: Path) -> None:
+    database = Database()
+    place = f"memory://{tmp_path.name}"
+    async with LocalCluster() as one, LocalCluster() as other:
+        running = await one.submit("job", counting(database, spout=SlowNumbers(1000, each=1)), exactly_once(place))
+        await asyncio.sleep(0.5)
+        with pytest.raises(StateError, match="contains the state of topology 'job', and not of 'other'"):
+            await other.submit("other", counting(Database()), exactly_once(place))
+        await running.wait_finished(600)
+    check_counting(database)
+
+
 class CountsOtherwise(CountByKey):
     state = KeyedState(key="key", version=2)
 
