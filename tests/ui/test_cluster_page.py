@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from .browser import needs_axe
 from .cluster_feed import OUTPUT, STORE, WAITS, cluster_feed
 from .hostile import HOSTILE, hostile
-from .test_page import AXE, THEMES, WIDTHS, Tab, browser, pytestmark, replayed
+from .test_page import THEMES, WIDTHS, Tab, browser, pytestmark, replayed
 
 __all__ = ["browser", "pytestmark"]
 
@@ -37,7 +38,7 @@ def test_every_page_of_a_cluster_loads_and_fits(browser: Any, base: str):
     tab.context.close()
 
 
-@pytest.mark.skipif(not AXE, reason="AIOSTORM_AXE names no file: python -m tests.ui.vendored --axe axe.min.js")
+@needs_axe
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_page_of_a_cluster_is_accessible(browser: Any, base: str, theme: str):
     tab = Tab(browser, base, color_scheme=theme, bypass_csp=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,19 +13,14 @@ from urllib.parse import quote
 
 import pytest
 
-from .browser import LAUNCH, missing
+from .browser import LAUNCH, REQUIRED, axe, missing, needs_axe
 from .hostile import HOSTILE, hostile
 from .record import FEEDS
-
-AXE: Final = os.environ.get("AIOSTORM_AXE", "")
-"""axe.min.js: python -m tests.ui.vendored --axe FILE."""
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        bool(missing()) and os.environ.get("AIOSTORM_E2E") != "required", reason=missing() or "there is a browser"
-    ),
+    pytest.mark.skipif(bool(missing()) and not REQUIRED, reason=missing() or "there is a browser"),
 ]
 
 TABS: Final = (
@@ -96,7 +90,7 @@ class Tab:
 
     def axe(self) -> list[str]:
         """What axe-core finds, in short."""
-        self.page.evaluate(Path(AXE).read_text("utf-8"))
+        self.page.evaluate(axe())
         found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
 
@@ -143,7 +137,7 @@ def test_every_page_loads_and_fits(browser: Any, base: str, feed_name: str):
     tab.context.close()
 
 
-@pytest.mark.skipif(not AXE, reason="AIOSTORM_AXE names no file: python -m tests.ui.vendored --axe axe.min.js")
+@needs_axe
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("feed_name", ["calm", "throttled", "failing"])
 def test_every_page_is_accessible(browser: Any, base: str, feed_name: str, theme: str):

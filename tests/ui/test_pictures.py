@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .browser import LAUNCH, missing
+from .browser import LAUNCH, REQUIRED, missing
 from .pictures import FOLDER, MOST_DIFFERENT, SHOTS, difference, environment, name_of, shot
 from .test_page import read_feed, replayed
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        bool(missing()) and os.environ.get("AIOSTORM_E2E") != "required", reason=missing() or "there is a browser"
-    ),
+    pytest.mark.skipif(bool(missing()) and not REQUIRED, reason=missing() or "there is a browser"),
 ]
 
 
