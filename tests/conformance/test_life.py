@@ -75,7 +75,7 @@ async def test_submit_inactive(local_cluster: LocalCluster, sim_clock: SimClock)
 @scenario(
     "Submit, deactivate, activate, kill: the spouts are notified of each",
     "NimbusClojurePortTest#testTopologyActionNotifier",
-    "The spouts and `running.state` show each action; there is no notifier plugin, and no rebalance yet",
+    "The spouts and `running.state` show each action; there is no notifier plugin. Only a cluster rebalances",
 )
 async def test_actions(local_cluster: LocalCluster, sim_clock: SimClock) -> None:
     notes = Notes()
