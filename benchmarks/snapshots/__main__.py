@@ -1,4 +1,4 @@
-"""`python -m benchmarks.snapshots [words] [keys] [pause] [recovery] [rescale]`: what exactly once costs.
+"""`python -m benchmarks.snapshots [words] [keys] [pause] [size] [recovery] [rescale]`: what exactly once costs.
 
 Ratios are of one run: each repetition measures both sides in turn.
 """
@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import statistics
@@ -98,8 +99,7 @@ async def measure_keys(folder: Path, repetitions: int, size: int) -> Figures:
             seconds.append(marks_s[1] - marks_s[0])
         ratios.append(seconds[0] / seconds[1])
         print("keys", [round(rows / s) for s in seconds], file=sys.stderr, flush=True)
-    size_bytes = sum(file.stat().st_size for file in (folder / "state").iterdir())
-    return {"ratio": spread(ratios), "MB on disk": round(size_bytes / 1e6, 1)}
+    return {"ratio": spread(ratios)}
 
 
 async def measure_pause(folder: Path, repetitions: int, size: int) -> Figures:
@@ -125,6 +125,41 @@ async def longest_pause(seconds: float) -> float:
         await asyncio.sleep(0)
         longest_s = max(longest_s, time.perf_counter() - now_s)
     return longest_s
+
+
+async def measure_size(folder: Path, repetitions: int, size: int) -> Figures:
+    """A million keys (int) with a count each: bytes of a whole snapshot, and memory of the process: before, with the
+    keys, and the most so far, with snapshots each second.
+    """
+    found: dict[str, list[float]] = {"snapshot, MB": [], "folder, MB": []}
+    before = resident_mb()
+    memory = []
+    for _ in range(repetitions):
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        async with LocalCluster() as cluster:
+            running = await cluster.submit(
+                "measured", ticking(str(folder), "1000000", "20000", "4"), exactly_once(folder)
+            )
+            while running.metrics()["seen"].executed < 1_050_000:  # noqa: ASYNC110 - metrics have no event
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(5.0)  # snapshots
+            await running.snapshot()
+            taken = running.snapshot_metrics
+            assert taken is not None
+            memory.append(resident_mb())
+            found["snapshot, MB"].append(taken.size_bytes / 1e6)
+            found["folder, MB"].append(sum(file.stat().st_size for file in (folder / "state").iterdir()) / 1e6)
+            await running.kill(0)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Later repetitions use memory that the first one has left.
+    sizes = {"memory before, MB": round(before), "with the keys": round(memory[0]), "the most": round(most)}
+    return {what: spread(values) for what, values in found.items()} | sizes
+
+
+def resident_mb() -> float:
+    """Memory of this process."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def measure_recovery(folder: Path, repetitions: int, size: int) -> Figures:
@@ -194,6 +229,7 @@ MEASURES: dict[str, Callable[[Path, int, int], Coroutine[None, None, Figures]]] 
     "words": measure_words,
     "keys": measure_keys,
     "pause": measure_pause,
+    "size": measure_size,
     "recovery": measure_recovery,
     "rescale": measure_rescale,
 }
