@@ -26,6 +26,7 @@ import click
 
 from ..cluster import check_name
 from .errors import CommandError
+from .logs import json_of
 
 if TYPE_CHECKING:
     from ..cluster import Home
@@ -42,8 +43,11 @@ _FLAGS: Final = os.O_RDONLY | sum(
 )
 
 
-def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool) -> None:
-    """Print the last lines of each process, and with `follow` what comes, until Ctrl-C. CommandError."""
+def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool, as_json: bool = False) -> None:
+    """Print the last lines of each process, and with `follow` what comes, until Ctrl-C. CommandError.
+
+    `as_json`: as one document, without `follow`.
+    """
     try:
         check_name(name)
     except ValueError as error:
@@ -59,6 +63,9 @@ def show_logs(home: Home, name: str, process: str, lines: int, *, follow: bool) 
     shown = {process: found[process]} if process else found
     opened = {each: LogFile(path, lines) for each, path in shown.items()}
     try:
+        if as_json:
+            click.echo(json_of(name, {each: file.read(at_end=True) for each, file in opened.items()}))
+            return
         _print(opened, at_end=not follow, prefixed=not process)
         if follow:
             asyncio.run(_follow(folder, process, opened))

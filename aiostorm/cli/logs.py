@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -45,6 +46,12 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             entry["stack"] = self.formatStack(record.stack_info)
         return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def json_of(name: str, lines: Mapping[str, Iterable[str]]) -> str:
+    """The lines of a topology's processes as one JSON document."""
+    found = [{"process": process, "line": line} for process, read in lines.items() for line in read]
+    return json.dumps({"topology": name, "lines": found}, indent=2, ensure_ascii=False)
 
 
 def formatter(log_format: LogFormat, topology: str = "") -> logging.Formatter:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .errors import errors
-from .options import client_options, debug_option, take_cluster_options
+from .options import client_options, debug_option, json_option, take_cluster_options
 
 
 @click.command(epilog="Exit codes: 0 shown, 2 there are no such logs here, 130 Ctrl-C.")
@@ -24,25 +24,32 @@ from .options import client_options, debug_option, take_cluster_options
     help="How many of the last lines of each process.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Show what comes, too, until Ctrl-C.")
+@json_option
 @client_options
 @debug_option
-def logs(name: str, process: str, lines: int, follow: bool, debug: bool, **options: Any) -> None:
+def logs(name: str, process: str, lines: int, follow: bool, as_json: bool, debug: bool, **options: Any) -> None:
     """Show what the processes of a topology of a cluster have logged on this machine.
 
     PROCESS is `parent`, or a worker as `worker-1`; without it the lines of all are shown, each with its process. Other
     machines have the logs of what runs there: `aiostorm show NAME` says where that is. With --nimbus the lines are
-    those of the machine of nimbus.
+    those of the machine of nimbus. With --json they are objects with `process` and `line`.
 
     \b
       aiostorm logs orders
       aiostorm logs orders worker-1 -n 1000 -f
     """
+    if follow and as_json:
+        raise click.UsageError("--json is one document, and -f has no end: leave out one of them.")
     place = take_cluster_options(options)
     with errors(debug=debug):
         if place.asks_nimbus:
             from . import cluster as program
 
-            sys.exit(program.run(place, lambda opened: program.logs(opened, name, process, lines, follow=follow)))
+            sys.exit(
+                program.run(
+                    place, lambda opened: program.logs(opened, name, process, lines, follow=follow, as_json=as_json)
+                )
+            )
         from .log_files import show_logs
 
-        show_logs(place.home, name, process, lines, follow=follow)
+        show_logs(place.home, name, process, lines, follow=follow, as_json=as_json)

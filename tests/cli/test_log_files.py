@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -44,6 +45,17 @@ def test_the_last_lines_of_all_processes(aiostorm: Command, home: Home) -> None:
     assert aiostorm("logs", "words", "worker-1", "-n", "3").out == "line 197\nline 198\nline 199\n"
     assert len(aiostorm("logs", "words", "worker-1").out.splitlines()) == 100
     assert aiostorm("logs", "words", "worker-1", "-n", "0").out == ""
+
+
+def test_the_lines_as_json(aiostorm: Command, home: Home) -> None:
+    logged(home, "words", parent='begins\nsays "läuft"\n', worker_1="", worker_2="one\r\ntwo")
+    outcome = aiostorm("logs", "words", "--json", "-n", "1")
+    lines = [{"process": "parent", "line": 'says "läuft"'}, {"process": "worker-2", "line": "two"}]
+    assert json.loads(outcome.out) == {"topology": "words", "lines": lines}
+    assert json.loads(aiostorm("logs", "words", "worker-1", "--json").out) == {"topology": "words", "lines": []}
+    refused = aiostorm("logs", "words", "--json", "-f")
+    assert (refused.code, refused.out) == (2, "")
+    assert "leave out one of them" in refused.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no links")
