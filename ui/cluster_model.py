@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from pydantic import ConfigDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,11 @@ class NimbusRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node: a machine with a supervisor. `used`: slots with a worker. `parents`: topologies whose parent it runs."""
+    """A node: a machine with a supervisor. `used`: slots with a worker. `parents`: topologies whose parent it runs.
+
+    `isolated`: the topology that has it for itself; empty: none. `limits`: what keeps processes to the memory and cores
+    that were declared: cgroup, rlimit; empty: not known.
+    """
 
     name: str
     host: str
@@ -29,6 +36,8 @@ class NodeRow:
     parents: tuple[str, ...]
     labels: tuple[str, ...]
     version: str
+    isolated: str = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,8 @@ class ClusterTopology:
 
     `workers`: as wanted; `placed`: that have a slot. `where`: process → node. `running_generation`: of its parent, if
     there is one. `waiting`: why it, or a part of it, has no place. `shown`: it has pages here: it runs on this machine.
+    `tasks`: component → tasks, where an order says so; if it is shown, of all components. `pins`: component → labels
+    that a node needs to run its tasks.
     """
 
     name: str
@@ -54,6 +65,8 @@ class ClusterTopology:
     submitted_s: float
     started_s: float
     shown: bool
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,15 @@ class ProcessLog:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceOrder:
-    """The body of `rebalance`. `workers`: how many; None: as many as it has."""
+    """The body of `rebalance`. What is missing stays as it is. An unknown field is refused: it would have no effect.
+
+    `workers`: how many. `parallelism`: component → tasks. `pins`: component → label, or labels, that a node needs to
+    run its tasks; none ([]): its pin ends. `drain_s`: how long messages under way may take; None: its message timeout.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     workers: int | None = None
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    pins: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
+    drain_s: float | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from .managed import Look, ManagedCluster
+    from .pages import Watched
 
 
 def cluster_of(request: web.Request) -> ManagedCluster:
@@ -43,14 +44,20 @@ async def cluster(request: web.Request) -> web.StreamResponse:
     managed, pages = cluster_of(request), request.app[PAGES]
     look = await look_at(managed)
     here = {each.name for each in pages.topologies()}
+    tasks = {name: _tasks_of(pages.watched(name)) for name in here}
     found = ClusterStatus(
         managed.store,
         pages.guard.read_only,
         look.nimbuses,
         tuple(map(node_row, look.nodes)),
-        tuple(topology_row(each, shown=each.name in here) for each in look.topologies),
+        tuple(topology_row(each, tasks.get(each.name)) for each in look.topologies),
     )
     return document(ClusterStatus, found)
+
+
+def _tasks_of(watched: Watched | None) -> dict[str, int]:
+    """Component → tasks; empty: it has ended a moment ago."""
+    return {} if watched is None else {node.id: node.tasks for node in watched.graph.nodes}
 
 
 async def nodes(request: web.Request) -> web.StreamResponse:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from ..cluster.access import AuditError, Role
-from ..cluster.client import MAX_WORKERS, NoClusterError, OrderedBy
+from ..cluster.client import MAX_TASKS, MAX_WORKERS, NoClusterError, OrderedBy
 from ..cluster.coordination import SessionLostError, UnavailableError
+from ..cluster.nimbus import MAX_WAIT_S, check_pins
 from ..topology import UPDATABLE
 from .cluster_model import RebalanceOrder
 from .cluster_routes import look_at
@@ -22,6 +23,7 @@ from .settings import settings_of, tag_of
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
+    from ..topology import Topology
     from .managed import ManagedCluster
 
 log = logging.getLogger("aiostorm.ui")
@@ -30,6 +32,11 @@ ANSWER_S: Final = 1.0
 """How long a response waits for a topology that drains; it drains on."""
 
 SNAPSHOT_S: Final = 60.0
+
+MAX_COMPONENT_CHARS: Final = 128
+"""Of a name in an order; which components there are, the code of the topology says."""
+
+SHOWN_CHARS: Final = 1_000
 
 _Body = TypeVar("_Body")
 
@@ -71,16 +78,66 @@ async def kill(request: web.Request) -> web.StreamResponse:
 
 
 async def rebalance(request: web.Request) -> web.StreamResponse:
-    """Spread a topology of a cluster anew over its nodes."""
+    """Spread a topology of a cluster anew over its nodes. Its code is not imported: what does not run is taken back."""
     order = await body_of(request, RebalanceOrder, RebalanceOrder())
     managed = await managed_of(request)
     if managed is None:
         watched_of(request)  # 404
         raise RefusedError(409, "it is not of a cluster: it runs where it was started (aiostorm submit hands one over)")
+    name = request.match_info["name"]
+    pins = {each: (labels,) if isinstance(labels, str) else labels for each, labels in order.pins.items()}
+    _check_rebalance(order, pins)
+    info, watched = await managed.topology(name), request.app[PAGES].watched(name)
+    if info is not None and info.is_current and watched is not None:
+        _check_components([*order.parallelism, *(each for each in pins if pins[each])], watched.running.topology)
+
+    async def give(cluster: Cluster, name: str) -> None:
+        try:
+            await cluster.rebalance(
+                name, order.workers, parallelism=order.parallelism, pins=pins, drain_s=order.drain_s, check=False
+            )
+        except ValueError as error:  # with the pins that it has they are too many
+            raise RefusedError(422, str(error)) from error
+
+    return await _ordered(request, managed, give, _rebalance_text(order, pins))
+
+
+def _check_rebalance(order: RebalanceOrder, pins: Mapping[str, Collection[str]]) -> None:
+    """RefusedError for numbers and names that no topology can have."""
     if order.workers is not None and not 1 <= order.workers <= MAX_WORKERS:
         raise RefusedError(422, f"workers: a topology has 1 to {MAX_WORKERS:,}")
-    what = "is to be spread anew" + (f", with {order.workers} workers" if order.workers is not None else "")
-    return await _ordered(request, managed, lambda cluster, name: cluster.rebalance(name, order.workers), what)
+    for name in (*order.parallelism, *pins):
+        if not (name and name.isprintable() and len(name) <= MAX_COMPONENT_CHARS):
+            reason = f"{name!r:.150} is no component: a name has 1 to {MAX_COMPONENT_CHARS} printable characters"
+            raise RefusedError(422, reason)
+    for name, tasks in order.parallelism.items():
+        if not 1 <= tasks <= MAX_TASKS:
+            raise RefusedError(422, f'parallelism: {name} has 1 to {MAX_TASKS:,} tasks, as in {{"{name}": 4}}')
+    if (total := sum(order.parallelism.values())) > MAX_TASKS:
+        raise RefusedError(422, f"parallelism: a topology has {MAX_TASKS:,} tasks or fewer, not {total:,}: lower some")
+    try:
+        check_pins({name: frozenset(labels) for name, labels in pins.items()})
+    except ValueError as error:
+        raise RefusedError(422, f"pins: {error}") from error
+    if order.drain_s is not None and not 0 <= order.drain_s < MAX_WAIT_S:
+        reason = f"drain_s is 0 to {MAX_WAIT_S:,.0f} seconds; leave it out for the message timeout of the topology"
+        raise RefusedError(422, reason)
+
+
+def _check_components(names: Iterable[str], topology: Topology) -> None:
+    """RefusedError for one that it does not have: it would be drained for nothing."""
+    for name in names:
+        if name not in topology.components:
+            there = ", ".join(topology.components)
+            raise RefusedError(422, f"there is no component {name!r}: there are {there[:SHOWN_CHARS]}")
+
+
+def _rebalance_text(order: RebalanceOrder, pins: Mapping[str, Collection[str]]) -> str:
+    """What a rebalance does, for people."""
+    parts = [] if order.workers is None else [f"with {order.workers} worker{'' if order.workers == 1 else 's'}"]
+    parts += [f"{name}={tasks}" for name, tasks in order.parallelism.items()]
+    parts += [f"{name} on {', '.join(sorted(labels)) or 'any node'}" for name, labels in pins.items()]
+    return ", ".join(("is to be spread anew", *parts))[:SHOWN_CHARS]
 
 
 async def snapshot(request: web.Request) -> web.StreamResponse:

@@ -15,7 +15,7 @@ from ..runtime import LoopClock
 from .cluster_model import ClusterTopology, NimbusRow, NodeProcess, NodeRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -101,8 +101,8 @@ def node_row(node: NodeInfo) -> NodeRow:
     return NodeRow(**{name: value for name, value in asdict(node).items() if name in names})
 
 
-def topology_row(info: TopologyInfo, *, shown: bool) -> ClusterTopology:
-    """A topology as the page shows it."""
+def topology_row(info: TopologyInfo, tasks: Mapping[str, int] | None) -> ClusterTopology:
+    """A topology as the page shows it. `tasks`: of all its components; None: it has no pages here."""
     record = info.record
     return ClusterTopology(
         name=info.name,
@@ -119,7 +119,9 @@ def topology_row(info: TopologyInfo, *, shown: bool) -> ClusterTopology:
         submitted_by=record.submitted_by,
         submitted_s=info.submitted_s,
         started_s=info.started_s,
-        shown=shown,
+        shown=tasks is not None,
+        tasks={**(tasks or {}), **record.parallelism},
+        pins={name: tuple(sorted(labels)) for name, labels in sorted(record.pins.items())},
     )
 
 

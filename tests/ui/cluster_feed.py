@@ -24,8 +24,8 @@ NIMBUSES = (
     NimbusRow("nimbus-2", "machine-2", 640, SUBMITTED_S - 80_000, False),
 )
 NODES = (
-    NodeRow("machine-1", "machine-1", "10.0.0.1", 4, 4, ("orders",), ("gpu", "ssd"), "0.1.0"),
-    NodeRow("machine-2", "machine-2", "10.0.0.2", 4, 2, ("sensors",), (), "0.1.0"),
+    NodeRow("machine-1", "machine-1", "10.0.0.1", 4, 4, ("orders",), ("gpu", "ssd"), "0.1.0", "orders", "cgroup"),
+    NodeRow("machine-2", "machine-2", "10.0.0.2", 4, 2, ("sensors",), (), "0.1.0", "", "rlimit"),
     NodeRow("machine-3", "machine-3", "10.0.0.3", 4, 0, (), ("ssd",), "0.0.9"),
 )
 WHERE = {"parent": "machine-1", **{f"worker-{i}": f"machine-{1 if i < 4 else 2}" for i in range(1, 5)}}
@@ -54,7 +54,18 @@ def _topology(name: str, state: str, wanted: str, workers: int, where: dict[str,
 TOPOLOGIES = (
     _topology("large", "WAITING", "ACTIVE", 40, {}, waiting=WAITS),
     _topology("old", "ENDING", "KILLED", 1, {"parent": "machine-2", "worker-1": "machine-2"}),
-    _topology("orders", "ACTIVE", "ACTIVE", 4, WHERE, degraded="worker-4 is away", generation=3, running_generation=2),
+    _topology(
+        "orders",
+        "ACTIVE",
+        "ACTIVE",
+        4,
+        WHERE,
+        degraded="worker-4 is away",
+        generation=3,
+        running_generation=2,
+        tasks={"split": 4, "detect": 2},
+        pins={"detect": ("gpu", "ssd")},
+    ),
     _topology("sensors", "INACTIVE", "INACTIVE", 2, SENSORS, shown=True),
 )
 OUTPUT = "".join(f"12:00:{i:02} INFO    aiostorm.worker: worker-1 has done {i * 1000:,} of it\n" for i in range(60))

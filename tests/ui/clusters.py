@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ async def fill(client: Coordination, name: str = "orders", node: str = "node-a")
     """Two nimbuses, two nodes, a topology that runs, and one that waits."""
     await make_folders(client)
     wanted = TopologyRecord("jobs:orders", workers=2, submitted_by="me@host-1", submitted_s=3000.0)
+    wanted = replace(wanted, parallelism={"split": 2}, pins={"detect": frozenset({"gpu", "big"})})
     waits = TopologyRecord("jobs:large", workers=99, submitted_by="me@host-1", submitted_s=4000.0)
     await client.commit(
         [

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
-from aiostorm.cluster.nimbus import TOPOLOGIES, path_of
+from aiostorm.cluster.nimbus import SUPERVISORS, TOPOLOGIES, SupervisorRecord, pack, path_of
 from aiostorm.transport import Secret
 from aiostorm.ui.managed import nimbus_rows
 from aiostorm.ui.process_logs import PIECE_BYTES, logged_processes, read_piece
 
-from .clusters import stored_cluster
-from .parts import served
+from .clusters import Put, stored_cluster
+from .parts import served, small
 
 pytestmark = pytest.mark.sockets
 
@@ -92,11 +93,119 @@ async def test_orders_are_written_to_the_store():
         assert (answer.status, "is being killed" in answer.json()["error"]) == (409, True)
 
 
-@pytest.mark.parametrize("body", [{"workers": 0}, {"workers": 100_000}, {"workers": "3"}, {"workers": True}, []])
-async def test_a_wrong_rebalance_is_refused(body):
+REBALANCE = "api/v1/topologies/orders/rebalance"
+
+
+async def test_a_rebalance_takes_what_the_command_takes():
     async with stored_cluster() as page:
-        assert (await page.order("POST", "api/v1/topologies/orders/rebalance", body)).status == 422
+        body = {"parallelism": {"split": 4, "count": 8}, "pins": {"store": "ssd", "detect": []}, "drain_s": 0}
+        answer = await page.order("POST", REBALANCE, body)
+        message = "is to be spread anew, split=4, count=8, store on ssd, detect on any node"
+        assert (answer.status, answer.json()["message"]) == (202, message)
+        record = await page.record("orders")
+        assert (record.workers, record.generation, record.wait_s) == (2, 2, 0)
+        assert record.parallelism == {"split": 4, "count": 8}
+        assert record.pins == {"store": frozenset({"ssd"})}
+        line = json.loads(page.home.audit.read_text())
+        assert line["arguments"] == {
+            "name": "orders",
+            "workers": None,
+            "parallelism": {"split": 4, "count": 8},
+            "drain_s": 0,
+            "pins": {"store": ["ssd"], "detect": []},
+        }
+        await page.order("POST", REBALANCE, {"workers": 1, "pins": {"detect": ["gpu", "ssd"]}})
+        record = await page.record("orders")
+        assert record.pins == {"store": frozenset({"ssd"}), "detect": frozenset({"gpu", "ssd"})}
+        assert (record.workers, record.parallelism, record.wait_s) == (1, {"split": 4, "count": 8}, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"workers": 0}, "1 to 1,000"),
+        ({"workers": 100_000}, "1 to 1,000"),
+        ({"workers": "3"}, "workers: "),
+        ({"workers": True}, "workers: "),
+        ([], "object"),
+        ({"worker": 3}, "worker: "),
+        ({"check": False}, "check: "),
+        ({"parallelism": {"split": 0}}, "split has 1 to 100,000 tasks"),
+        ({"parallelism": {"split": 10**30}}, "split has 1 to 100,000 tasks"),
+        ({"parallelism": {"split": 60_000, "count": 60_000}}, "not 120,000: lower some"),
+        ({"parallelism": {"split": "4"}}, "parallelism.split: "),
+        ({"parallelism": {"split": True}}, "parallelism.split: "),
+        ({"parallelism": {"split": 1.5}}, "parallelism.split: "),
+        ({"parallelism": ["split"]}, "parallelism: "),
+        ({"parallelism": {"": 4}}, "'' is no component"),
+        ({"parallelism": {"a\nb\x1b[2J": 4}}, "is no component"),
+        ({"pins": {"x" * 129: "gpu"}}, "is no component"),
+        ({"pins": {"detect": ""}}, "1 to 100 printable characters"),
+        ({"pins": {"detect": ["gpu", "\x00"]}}, "1 to 100 printable characters"),
+        ({"pins": {"detect": "x" * 101}}, "1 to 100 printable characters"),
+        ({"pins": {"detect": 3}}, "pins.detect"),
+        ({"pins": {"detect": [3]}}, "pins.detect"),
+        ({"pins": {"detect": None}}, "pins.detect"),
+        ({"pins": {f"c{i}": f"l{i}" for i in range(9)}}, "give nodes that serve several components one label"),
+        ({"pins": {f"c{i}": f"l{i}" for i in range(8)}}, "give nodes that serve several components one label"),
+        ({"pins": {f"c{i}": "gpu" for i in range(1_001)}}, "at most 1,000 pinned components"),
+        ({"drain_s": -1}, "drain_s is 0 to 604,800 seconds"),
+        ({"drain_s": 604_800}, "drain_s is 0 to 604,800 seconds"),
+        ({"drain_s": float("nan")}, "drain_s"),
+        ({"drain_s": float("inf")}, "drain_s"),
+        ({"drain_s": "5"}, "drain_s: "),
+        ({"drain_s": False}, "drain_s: "),
+    ],
+)
+async def test_a_wrong_rebalance_is_refused(body, says):
+    async with stored_cluster() as page:
+        before = await page.record("orders")
+        answer = await page.order("POST", REBALANCE, body)
+        assert (answer.status, says in answer.json()["error"]) == (422, True), answer.body
+        assert "\x1b" not in answer.json()["error"]
+        assert await page.record("orders") == before
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"workers": 1', b"[" * 5_000, b'{"workers": ' + b"9" * 5_000 + b"}"])
+async def test_a_rebalance_that_is_no_json_is_refused(body):
+    async with stored_cluster() as page:
+        headers = {"X-Aiostorm": "1", "Content-Type": "application/json"}
+        assert (await page.ask("POST", REBALANCE, headers, data=body)).status == 422
         assert (await page.record("orders")).generation == 1
+
+
+async def test_a_component_that_is_not_there_is_refused_where_the_topology_is_known():
+    async with stored_cluster() as page:
+        running = await page.cluster.submit("orders", small())
+        found = (await page.ask("GET", "api/v1/cluster")).json()["topologies"][1]
+        assert (found["shown"], found["tasks"]) == (True, {"numbers": 1, "half": 2, "ignore": 1, "split": 2})
+        for body in ({"parallelism": {"halv": 4}}, {"pins": {"halv": "gpu"}}):
+            answer = await page.order("POST", REBALANCE, body)
+            says = "there is no component 'halv': there are numbers, half, ignore"
+            assert (answer.status, answer.json()["error"].startswith(says)) == (422, True), answer.body
+        assert (await page.order("POST", REBALANCE, {"parallelism": {"half": 4}, "pins": {"halv": []}})).status == 202
+        answer = await page.order("POST", REBALANCE, {"parallelism": {"halv": 4}})
+        assert answer.status == 202, "what is to run next may have other code: its parent says whether it can run"
+        await running.kill(0)
+
+
+async def test_pins_and_what_nodes_are_kept_for_are_shown():
+    async with stored_cluster() as page:
+        orders = replace(await page.record("orders"), config={"topology.isolate.machines": 2})
+        limited = SupervisorRecord("host-2", "10.0.0.2", 4, "0.1", limits="cgroup")
+        await page.client.commit(
+            [
+                Put(path_of(TOPOLOGIES, "orders"), pack(orders)),
+                Put(path_of(SUPERVISORS, "node-b"), pack(limited)),
+            ]
+        )
+        found = (await page.ask("GET", "api/v1/cluster")).json()
+        assert [(row["isolated"], row["limits"]) for row in found["nodes"]] == [("orders", ""), ("orders", "cgroup")]
+        large, shown = found["topologies"]
+        assert (shown["pins"], shown["tasks"]) == ({"detect": ["big", "gpu"]}, {"split": 2})
+        assert (large["pins"], large["tasks"]) == ({}, {})
+        node = (await page.ask("GET", "api/v1/nodes/node-b")).json()["node"]
+        assert (node["isolated"], node["limits"]) == ("orders", "cgroup")
 
 
 async def test_nothing_is_ordered_without_the_header_or_when_it_is_read_only():

@@ -57,7 +57,16 @@ def test_the_cluster_is_shown(browser: Any, base: str):
     tab.page.click(".to-cluster")
     tab.page.wait_for_selector("h1:text-is('Cluster')")
     text = tab.page.inner_text("main")
-    for word in (STORE, WAITS, "worker-4 is away", "6 of 12", "1 without a place", "machine-3", "gpu, ssd"):
+    for word in (
+        STORE,
+        WAITS,
+        "worker-4 is away",
+        "6 of 12",
+        "1 without a place",
+        "machine-3",
+        "detect on gpu, ssd",
+        "cgroup",
+    ):
         assert word in text, word
     row = tab.page.locator("tr", has_text="worker-4 is away").inner_text()
     assert re.search(r"3\s+runs: 2", row)
@@ -67,6 +76,9 @@ def test_the_cluster_is_shown(browser: Any, base: str):
     tab.page.locator("a", has_text="machine-1").first.click()
     tab.page.wait_for_selector("h1:text-is('machine-1')")
     assert "machine-1" in tab.page.title()
+    facts = re.sub(r"\s+", " ", tab.page.inner_text(".stats"))
+    assert "cgroup" in facts
+    assert "orders no other topology gets work here" in facts
     tab.page.locator("a", has_text="Log of worker-1 of orders").click()
     tab.page.wait_for_selector("pre.output")
     assert tab.page.inner_text("pre.output").strip().splitlines() == OUTPUT.splitlines()
@@ -97,7 +109,14 @@ def test_orders_are_sent_with_the_header_and_what_came_of_them_is_said(browser: 
     orders.get_by_role("button", name="Deactivate orders").click()
     tab.page.wait_for_selector("td [role=status]:has-text('is to be so')")
     orders.get_by_role("button", name="Rebalance… orders").click()
+    assert orders.get_by_label("Tasks of split").input_value() == "4"
     orders.locator("input[name=workers]").fill("2")
+    tab.page.keyboard.press("Enter")
+    orders.get_by_role("button", name="Rebalance… orders").click()
+    orders.get_by_label("Tasks of split").fill("8")
+    with tab.page.expect_response("**/api/v1/cluster"):  # what is typed stays when the page is drawn again
+        pass
+    tab.page.evaluate("new Promise(requestAnimationFrame)")
     tab.page.keyboard.press("Enter")
     orders.get_by_role("button", name="Kill… orders").click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
@@ -108,6 +127,7 @@ def test_orders_are_sent_with_the_header_and_what_came_of_them_is_said(browser: 
     assert sent == [
         ("topologies/orders/deactivate", "1", None),
         ("topologies/orders/rebalance", "1", {"workers": 2}),
+        ("topologies/orders/rebalance", "1", {"workers": 4, "parallelism": {"split": 8}}),
         ("topologies/orders/kill", "1", {}),
         ("topologies/sensors/activate", "1", None),
     ]

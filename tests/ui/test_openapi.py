@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiostorm.cluster.access import Role
+from aiostorm.ui.commands import COMMANDS
 from aiostorm.ui.openapi import described
 from aiostorm.ui.routes import Route
 
@@ -115,3 +116,18 @@ def test_the_document_of_some_routes() -> None:
     assert schemas["Given"]["properties"] == {"inner": {"$ref": "#/components/schemas/Inner"}}
     assert schemas["Inner"]["properties"]["n"]["type"] == "integer"
     assert "$defs" not in schemas["Given"]
+
+
+def test_the_document_says_what_a_rebalance_takes() -> None:
+    found = described(COMMANDS, "1.2.3")
+    order = found["paths"]["/api/v1/topologies/{name}/rebalance"]["post"]
+    assert order["x-role"] == "operator"
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/RebalanceOrder"}}}}
+    assert order["requestBody"] == {"required": False, **body}
+    schema = found["components"]["schemas"]["RebalanceOrder"]
+    assert schema["additionalProperties"] is False
+    assert list(schema["properties"]) == ["workers", "parallelism", "pins", "drain_s"]
+    assert "required" not in schema
+    assert schema["properties"]["parallelism"]["additionalProperties"] == {"type": "integer"}
+    labels = schema["properties"]["pins"]["additionalProperties"]["anyOf"]
+    assert labels == [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]

@@ -10,14 +10,18 @@ const EVERY = 2000;
 const nodeLink = (name) => `#/n/${encodeURIComponent(name)}`;
 const logLink = (topology, process) => `#/l/${encodeURIComponent(topology)}/${encodeURIComponent(process)}`;
 
+// The page is drawn again every few seconds: `value` would replace what is typed, `defaultValue` does not.
 function Rebalance({ row, onOrder, onClose }) {
   const submit = (event) => {
     event.preventDefault();
-    const text = new FormData(event.target).get("workers");
-    onOrder("rebalance", text ? { workers: Number(text) } : {});
+    const given = new FormData(event.target);
+    const workers = given.get("workers");
+    const changed = Object.entries(row.tasks).map(([component, tasks]) => [component, Number(given.get(`tasks ${component}`)) || tasks]).filter(([component, tasks]) => tasks !== row.tasks[component]);
+    onOrder("rebalance", { ...(workers && { workers: Number(workers) }), ...(changed.length && { parallelism: Object.fromEntries(changed) }) });
   };
   return html`<form class="edit" onSubmit=${submit} aria-label=${`Rebalance ${row.name}`}>
-    <label>Workers <input name="workers" type="number" min="1" max="1000" autofocus value=${row.workers} /></label>
+    <label>Workers <input name="workers" type="number" min="1" max="1000" autofocus defaultValue=${row.workers} /></label>
+    ${Object.entries(row.tasks).map(([component, tasks]) => html`<label key=${component}>Tasks of ${component} <input name=${`tasks ${component}`} type="number" min="1" max="100000" defaultValue=${tasks} /></label>`)}
     <button class="small primary">Rebalance</button><button type="button" class="small" onClick=${onClose}>Cancel</button></form>`;
 }
 
@@ -49,6 +53,11 @@ function Processes({ row }) {
   return html`<ul class="plain">${[...nodes].map(([node, processes]) => html`<li key=${node}><a href=${nodeLink(node)}>${node}</a> <span class="muted">${processes.length > 4 ? `${count(processes.length)} processes` : processes.join(", ")}</span></li>`)}</ul>`;
 }
 
+// Components whose tasks run only on nodes with these labels.
+function Pins({ pins }) {
+  return html`<ul class="plain">${Object.entries(pins).map(([component, labels]) => html`<li key=${component}>${component} <span class="muted">on ${labels.join(", ")}</span></li>`)}</ul>`;
+}
+
 function topologyColumns({ data, linkTo, onDone }) {
   const generation = (row) => (row.running_generation === null || row.running_generation === row.generation ? count(row.generation) : html`${count(row.generation)} <span class="muted">runs: ${count(row.running_generation)}</span>`);
   return [
@@ -58,9 +67,10 @@ function topologyColumns({ data, linkTo, onDone }) {
     { label: "Generation", right: true, cell: generation },
     { label: "Problem", wide: true, cell: (row) => [row.degraded, row.waiting].filter(Boolean).map((text) => html`<div class="level-blocked">${text}</div>`) },
     { label: "Where", cell: (row) => html`<${Processes} row=${row} />` },
+    data.topologies.some((row) => Object.keys(row.pins).length) && { label: "Pins", cell: (row) => html`<${Pins} pins=${row.pins} />` },
     { label: "Output", cell: (row) => html`<a href=${logLink(row.name, "parent")}>Logs<span class="hidden"> of ${row.name}</span></a>` },
     ...(data.read_only ? [] : [{ label: "Orders", cell: (row) => html`<${Orders} row=${row} onDone=${onDone} />` }]),
-  ];
+  ].filter(Boolean);
 }
 
 const nodeColumns = [
@@ -68,7 +78,9 @@ const nodeColumns = [
   { label: "Host", cell: (row) => row.host },
   { label: "Slots used", right: true, cell: (row) => html`<span class=${row.used >= row.slots ? "level-filling" : ""}>${count(row.used)} of ${count(row.slots)}</span>` },
   { label: "Parents", wide: true, cell: (row) => row.parents.join(", ") },
+  { label: "Limits by", cell: (row) => row.limits || html`<span class="muted">not known</span>` },
   { label: "Labels", cell: (row) => row.labels.join(", ") },
+  { label: "Only for", cell: (row) => row.isolated },
   { label: "Version", cell: (row) => row.version },
 ];
 
@@ -119,6 +131,8 @@ export function NodePage({ name, paused }) {
       <${Stat} label="Host" value=${node.host} note=${node.address} />
       <${Stat} label="Version" value=${node.version || "–"} />
       <${Stat} label="Labels" value=${node.labels.join(", ") || "–"} />
+      <${Stat} label="Limits by" value=${node.limits || "–"} note="for the memory and cores of processes" />
+      ${node.isolated && html`<${Stat} label="Only for" value=${node.isolated} note="no other topology gets work here" />`}
     </dl>
     <${Card} title="Processes">${processes.length ? html`<${Table} caption="Processes" columns=${columns} rows=${processes} rowKey=${(row) => `${row.topology} ${row.process}`} />` : html`<${Empty} title="No process is assigned to it">A rebalance of a topology uses it.<//>`}<//>`;
 }
