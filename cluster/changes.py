@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
+
+LEAST_WAIT_S: Final = 0.001
 
 
 class Changes:
@@ -38,3 +40,13 @@ class Changes:
             yield changed
         finally:
             del self._waiting[changed]
+
+
+def left_until(due_s: float, now_s: float) -> float:
+    """How long to wait for a deadline: a moment at least, unless it is over.
+
+    A rest that is too small for a float to move the time would be waited for again and again, without end in virtual
+    time.
+    """
+    left_s = due_s - now_s
+    return max(left_s, LEAST_WAIT_S) if left_s > 0 else 0.0

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ...actors import AskTimeoutError
 from ...runtime import AiostormError, SpawnError
 from ...transport import PeerLostError
-from ..changes import Changes
+from ..changes import Changes, left_until
 from ..errors import WorkerError
 from ..messages import (
     CONTROL,
@@ -407,7 +407,7 @@ class WorkerHandle:
     async def _wait(self, *until: asyncio.Task[int]) -> float | None:
         """Wait for an event, or the deadline of the lifecycle, which is returned."""
         due_s = self.lifecycle.due_s
-        timeout_s = None if due_s is None else max(0.0, due_s - self._now_s())
+        timeout_s = None if due_s is None else left_until(due_s, self._now_s())
         await self._changes.wait(*until, timeout_s=timeout_s)
         return due_s
 

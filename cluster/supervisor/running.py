@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ...runtime import AiostormError, ProcessIdentity
+from ..changes import left_until
 from .failures import Failures
 from .slot_files import SlotNote
 from .slots import Decision, Failing, Forgotten, Key, Kill, Recovered, Rests, Slots, Start, Terminate, why_of
@@ -220,7 +221,7 @@ class Running:
         """Do what time brings."""
         while True:
             due_s = self._slots.due_s
-            within_s = None if due_s is None else max(0.0, due_s - self._clock.monotonic())
+            within_s = None if due_s is None else left_until(due_s, self._clock.monotonic())
             try:
                 async with asyncio.timeout(within_s):
                     await self._changed.wait()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
-from aiostorm.cluster.changes import Changes
+from aiostorm.cluster.changes import LEAST_WAIT_S, Changes, left_until
 from aiostorm.testing import SimClock
 
 
@@ -60,3 +61,12 @@ async def test_a_change_is_noticed_during_other_work() -> None:
         assert not changed.done()
         changes.notify()
         assert changed.done()
+
+
+def test_a_deadline_that_is_over_is_not_waited_for_and_another_one_for_a_moment_at_least() -> None:
+    assert left_until(5.0, 5.0) == left_until(5.0, 7.0) == 0.0
+    assert left_until(7.5, 5.0) == 2.5
+    due_s = 1_000_049.505741
+    before_s = math.nextafter(due_s, 0.0)
+    assert before_s + left_until(due_s, before_s) > due_s  # the difference alone may not move the time
+    assert left_until(due_s, before_s) == LEAST_WAIT_S
