@@ -236,6 +236,8 @@ class Slots:
                 decisions.append(Rests(key))
         elif by_itself:
             counts = key.process != PARENT_PROCESS or code != NO_STORE
+            if self._generation(key) != slot.generation:  # the process of a former plan: this one does not fail by it
+                counts = False
             decisions += self._ended_by_itself(key, slot, why or why_of(code), now_s, counts=counts)
         return decisions + self._after_end(key, now_s)
 

@@ -91,6 +91,21 @@ def test_a_failing_process_is_named_with_its_last_end() -> None:
     assert said == [Failing(WORKER, "it ended 5 times in 30 s, the last time: exit code 69")]
 
 
+def test_a_process_of_the_plan_before_that_ends_does_not_fail_by_the_next_one() -> None:
+    here = frozenset({"worker-1"})
+    slots = running(here)
+    parents = {"words": Parent(1, frozenset())}
+    slots.see(wanted(here=here, parents=parents), 0.0)
+    now_s = 0.0
+    for delay_s in DELAYS_S:
+        slots.ended(WORKER, 69, now_s)
+        now_s += delay_s
+        slots.tick(now_s)
+        slots.started(WORKER, 3, now_s)
+    assert slots.see(wanted(2, here, parents=parents), now_s) == []
+    assert slots.ended(WORKER, 0, now_s) == [], "its parent has ended it for the next plan"
+
+
 def test_a_parent_without_a_store_is_not_the_fault_of_its_node() -> None:
     slots = running()
     now_s = 0.0
