@@ -256,18 +256,20 @@ PLANTED: dict[str, Plant] = {
 }
 
 FIRST_LOOK: dict[str, int] = {
+    "a_missing_supervisor_is_given_up_at_once": 2,
+    "what_ends_is_not_started_again": 3,
+    "a_parent_outlives_its_session": 2,
     "workers_are_notified_of_their_first_parent_only": 4,
     "a_lost_node_keeps_its_parents": 4,
-    "what_does_not_stay_alive_is_not_moved": 10,
-    "a_parent_outlives_its_session": 2,
-    "what_ends_its_parent_is_not_taken_back": 3,
+    "what_ends_its_parent_is_not_taken_back": 2,
     "a_node_takes_part_while_the_parent_starts": 12,
-    "what_is_pinned_moves_anywhere": 15,
+    "what_is_pinned_moves_anywhere": 6,
+    "a_parent_knows_no_pins": 6,
     "sessions_are_renewed_by_the_wall_clock": 17,
     "a_candidate_does_not_know_its_own_node": 20,
+    "a_suspended_leader_writes": 24,
     "a_process_is_started_that_could_not_be_noted": 12,
     "a_full_disk_is_for_ever": 29,
-    "a_suspended_leader_writes": 13,
 }
 """The seed that found it the last time, where it is not 0."""
 
