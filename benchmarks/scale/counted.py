@@ -71,6 +71,11 @@ class Counted:
         """See Coordination."""
         return self._client.silent_s
 
+    @property
+    def session(self) -> int:
+        """See Coordination."""
+        return self._client.session
+
     async def get(self, path: str) -> Node | None:
         """A node."""
         node = await self._client.get(path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -116,6 +117,7 @@ class PressureWorkload:
         self.windows = LastingFaults(world, self.rewire)
         self.faulty = False
         self.wants_pacing = self.shape.config.backpressure_enable
+        self.updates = deque[dict[str, Any]]()  # those that are not begun yet
         self.settled_s = 0.0
         self.mailboxes: PressureMailboxes | None = None
         self.watch: Watch | None = None
@@ -280,10 +282,12 @@ class PressureWorkload:
     def update(self, changes: dict[str, Any]) -> None:
         self.world.trace.add(self.world.now_s, "fault", "update", repr(changes))
         self.wants_pacing = bool(changes["backpressure_enable"])
-        self.process.spawn(self._update(changes), "update", background=True)
+        self.updates.append(changes)
+        self.process.spawn(self._update(), "update", background=True)
 
-    async def _update(self, changes: dict[str, Any]) -> None:
-        config: Config = await self.running.update(changes)
+    async def _update(self) -> None:
+        # Tasks that are spawned at one instant run in any order; settings are changed in the order of the calls.
+        config: Config = await self.running.update(self.updates.popleft())
         assert self.watch is not None
         self.watch.changed(Settings.of(config))
 
