@@ -233,7 +233,7 @@ def test_several_nodes_have_two_nimbuses_and_supervisors_with_names():
 def test_each_node_of_the_manifests_gets_the_files_of_its_certificate(tmp_path: Path):
     """The commands of the page and of the pod, with the shell."""
     page = (ROOT / "docs/how-to/cluster-in-containers.md").read_text()
-    [block] = re.findall(r"```console\n(nodes=.*?)```", page, re.DOTALL)
+    [block] = re.findall(r"```console\n(aiostorm certs init.*?)```", page, re.DOTALL)
     commands = block.partition("kubectl apply")[0]
     aiostorm = f'aiostorm() {{ {sys.executable} -m aiostorm "$@"; }}\n'
     kubectl = (
