@@ -37,6 +37,7 @@ from .rng import Rng, SystemRng
 from .setting_order import Given, Order, order_problems
 from .stall import Stall, StallWatch, watch_stalls
 from .store import MAX_BLOB_BYTES, Store, check_blob_name
+from .threads import in_thread, thread_works
 from .user_files import is_ours
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ __all__ = [
     "check_stdin",
     "die_with_parent",
     "forget_process",
+    "in_thread",
     "is_ours",
     "is_virtual",
     "look_at_process",
@@ -108,6 +110,7 @@ __all__ = [
     "shared_file_system",
     "since_boot_s",
     "sync_folder",
+    "thread_works",
     "watch_stalls",
     "why_unwritable",
     "write_file",

@@ -16,6 +16,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from .errors import StoreError
 from .store import check_blob_name
+from .threads import in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,7 +101,7 @@ class ThreadedStore:
     async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._closed:
             raise StoreError(f"the store in {self.where} is closed: open another one")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        return await in_thread(lambda: work(*args, **kwargs), self._thread)
 
 
 def check_size(where: str, name: str, size_bytes: int, max_bytes: int) -> None:

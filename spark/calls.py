@@ -19,6 +19,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from ..runtime import thread_works
+
 T = TypeVar("T")
 
 MAX_THREADS: Final = 8
@@ -66,6 +68,7 @@ class SparkCalls:
             raise RuntimeError("these threads have ended")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        thread_works(loop, future)
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         with self._lock:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from decimal import Decimal
 from itertools import chain
 from types import NoneType
@@ -54,7 +54,12 @@ _LISTS: Final = 3
 
 _SIZE: Final = struct.Struct(">I")
 
-REMOVED: Final = object()
+
+class _Removed:
+    """The type of REMOVED, which no other value has: the types of a column say whether it contains REMOVED."""
+
+
+REMOVED: Final = _Removed()
 """The value of a key that was removed."""
 
 
@@ -117,38 +122,47 @@ class RowPacker:
         self._task = task
         self._section = section
 
-    def chunks(self, keys: list[Any], values: list[Any]) -> list[PackedChunk]:
-        """The keys with their values; REMOVED: the key was removed. UnsavableError."""
+    def chunks(self, keys: list[Any], values: list[Any], kinds: Set[type] | None = None) -> list[PackedChunk]:
+        """The keys with their values; REMOVED: the key was removed. UnsavableError.
+
+        `kinds`: the types of the values, if known; there may be others in it.
+        """
         if not keys:
             return []
         removed: list[Any] = []
-        if any(value is REMOVED for value in values):
+        if kinds is None:
+            kinds = set(map(type, values))
+        if _Removed in kinds:
+            kinds = kinds - {_Removed}
             removed = [key for key, value in zip(keys, values, strict=True) if value is REMOVED]
             keys = [key for key, value in zip(keys, values, strict=True) if value is not REMOVED]
             values = [value for value in values if value is not REMOVED]
-        return self._split(keys, values, removed)
+        return self._split(keys, values, kinds, removed)
 
-    def _split(self, keys: list[Any], values: list[Any], removed: list[Any]) -> list[PackedChunk]:
-        columns = (self._column(keys, keys), self._column(values, keys), self._column(removed, removed))
+    def _split(self, keys: list[Any], values: list[Any], kinds: Set[type], removed: list[Any]) -> list[PackedChunk]:
+        columns = (self._keys(keys), self._column(values, kinds, keys), self._keys(removed))
         rows = len(keys) + len(removed)
         n_bytes = sum(len(packed) for _, packed in columns)
         if n_bytes > CHUNK_BYTES and rows > 1:
             half, removed_half = (len(keys) + 1) // 2, len(removed) // 2
             return [
-                *self._split(keys[:half], values[:half], removed[:removed_half]),
-                *self._split(keys[half:], values[half:], removed[removed_half:]),
+                *self._split(keys[:half], values[:half], set(map(type, values[:half])), removed[:removed_half]),
+                *self._split(keys[half:], values[half:], set(map(type, values[half:])), removed[removed_half:]),
             ]
         sizes = [part for form, packed in columns for part in (form, len(packed))]
         head = _HEAD.pack(self._section, len(keys), len(removed), *sizes)
         return [PackedChunk(b"".join([head, *(packed for _, packed in columns)]), rows)]
 
-    def _column(self, values: list[Any], keys: list[Any]) -> tuple[int, bytes]:
+    def _keys(self, keys: list[Any]) -> tuple[int, bytes]:
+        kinds = set(map(type, keys))
+        self._check_keys(keys, kinds)
+        return self._column(keys, kinds, keys)
+
+    def _column(self, values: list[Any], kinds: Set[type], keys: list[Any]) -> tuple[int, bytes]:
         if not values:
             return _PLAIN, b""
-        if values is keys:
-            self._check_keys(keys)
         try:
-            if (packed := pack_plain_column(values)) is not None:
+            if (packed := pack_plain_column(values, kinds)) is not None:
                 return _PLAIN, packed
             if (packed := _packed_rows(values)) is not None:
                 return (_TUPLES if type(values[0]) is tuple else _LISTS), packed
@@ -158,8 +172,7 @@ class RowPacker:
             reason = f"at {error.path}: {error.reason}" if error.path else error.reason
             raise UnsavableError(self._component, self._task, keys[at], values[at], reason) from error
 
-    def _check_keys(self, keys: list[Any]) -> None:
-        kinds = set(map(type, keys))
+    def _check_keys(self, keys: list[Any], kinds: Set[type]) -> None:
         if kinds <= _EQUAL_TO_THEMSELVES:
             return
         if kinds == {tuple} and _EQUAL_TO_THEMSELVES.issuperset(map(type, chain.from_iterable(keys))):

@@ -5,7 +5,8 @@
 
 1. A capture contains the state as it was at the freeze, whatever happens while it is packed. The values are copied to a
    list (not those of a large delta: that takes too long). A value that is not copied, or that can change in place, is
-   packed before a batch changes it. It may then be packed twice, with the same content.
+   packed before a batch changes it. It may then be packed twice, with the same content. Where all values are copied and
+   none can change in place, the capture watches no longer: rows are then executed without it.
 2. A delta has the keys that were touched since the last freeze. A touched key that is no longer there was removed.
 3. Packing is done in slices of about SLICE_S. `keep` packs only keys that are going to change.
 4. The order of keys is not kept.
@@ -19,11 +20,13 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ..runtime import age_objects
-from .chunks import ATOMS, FIRST_ROWS, REMOVED, PackedChunk, RowPacker, next_rows
+from .chunks import ATOMS, FIRST_ROWS, MOST_ROWS, REMOVED, PackedChunk, RowPacker, next_rows
 from .errors import UnsavableError
 
 if TYPE_CHECKING:
     from .keyed import State
+
+_NOTHING: Final = PackedChunk(b"", 0)
 
 COPIED_KEYS: Final = 10_000
 """The values of a delta are copied at the freeze up to so many keys: that takes less than 10 ms."""
@@ -53,9 +56,8 @@ class Capture:
         self._values = self._copied()
         if len(self._keys) > COPIED_KEYS:
             age_objects()  # a collection would follow each of the keys and values, and the event loop would wait
-        self._kept: set[Any] = set()
-        self._early: list[PackedChunk] = []
-        self._failed: UnsavableError | None = None
+        self._kinds: frozenset[type] | None = None  # of the copied values, if none can change in place
+        self._early = _Early()
         state.watcher = self
 
     @property
@@ -67,6 +69,7 @@ class Capture:
         """The chunks. Other code may run between two of them. UnsavableError; the capture is over then."""
         at, rows = 0, FIRST_ROWS
         try:
+            yield from self._looked_at()
             while at < len(self._keys):
                 began_s = stopwatch()
                 made = self._packed(at, rows)
@@ -108,40 +111,67 @@ class Capture:
             return None
         return [state.get(key, REMOVED) for key in self._keys]
 
+    def _looked_at(self) -> Iterator[PackedChunk]:
+        """Watch no longer if none of the copied values can change in place. An empty chunk: other code may run."""
+        values, kinds = self._values, set[type]()
+        if values is None:
+            return
+        for at in range(0, len(values), MOST_ROWS):
+            if at:
+                yield _NOTHING
+            kinds.update(map(type, values[at : at + MOST_ROWS]))
+            if not kinds <= ATOMS:
+                return
+        self._kinds = frozenset(kinds)
+        self._end()
+
     def _packed(self, at: int, rows: int) -> list[PackedChunk]:
-        if self._failed is not None:
-            raise self._failed
+        early = self._early
+        if early.failed is not None:
+            raise early.failed
         keys = self._keys[at : at + rows]
         if self._values is None:
             state = self._state
             values = [state.get(key, REMOVED) for key in keys]
         else:
             values = self._values[at : at + rows]
-        if not self._kept.isdisjoint(keys):
-            left = [place for place, key in enumerate(keys) if key not in self._kept]
+        if early.keys and not early.keys.isdisjoint(keys):
+            left = [place for place, key in enumerate(keys) if key not in early.keys]
             keys, values = [keys[place] for place in left], [values[place] for place in left]
-        return self._packing.chunks(keys, values)
+        return self._packing.chunks(keys, values, self._kinds)
 
     def _pack_early(self, keys: set[Any]) -> None:
         if not keys:
             return
-        self._kept |= keys
+        self._early.keys |= keys
         in_order, state = list(keys), self._state
         try:
-            self._early += self._packing.chunks(in_order, [state.get(key, REMOVED) for key in in_order])
+            self._early.chunks += self._packing.chunks(in_order, [state.get(key, REMOVED) for key in in_order])
         except UnsavableError as error:  # the snapshot fails, and not the rows that are executed now
-            self._failed = error
+            self._early.failed = error
             self._end()
 
     def _taken_early(self) -> list[PackedChunk]:
-        if self._failed is not None:
-            raise self._failed
-        early, self._early = self._early, []
-        return early
+        early = self._early
+        if early.failed is not None:
+            raise early.failed
+        chunks, early.chunks = early.chunks, []
+        return chunks
 
     def _end(self) -> None:
         if self._state.watcher is self:
             self._state.watcher = None
+
+
+class _Early:
+    """What was packed because it was going to change. `keys`: of all of it; `chunks`: that were not written yet."""
+
+    __slots__ = ("chunks", "failed", "keys")
+
+    def __init__(self) -> None:
+        self.keys: set[Any] = set()
+        self.chunks: list[PackedChunk] = []
+        self.failed: UnsavableError | None = None
 
 
 def check_savable(state: State[Any, Any], component: str, task: int) -> None:

@@ -5,8 +5,8 @@
 
 1. Snapshots take at most `max_share` of the event loop of any process, however large the state is and whatever changes:
    the interval grows instead.
-2. The seconds a key are measured, for full snapshots and for deltas. A touched key costs about twelve times as much as
-   one of a full snapshot, since the keys of a delta are scattered in memory: a delta pays below about 8 % touched.
+2. The seconds a key are measured, for full snapshots and for deltas. A touched key costs two to five times as much as
+   one of a full snapshot, since the keys of a delta are scattered in memory. Touching costs, too: for each row.
 3. After MAX_DELTAS deltas, and when the deltas have become larger than the full snapshot before them, a snapshot is
    full: else a restore takes ever longer.
 """
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 MAX_DELTAS: Final = 20
 
-FULL_KEY_S: Final = 0.16e-6
-DELTA_KEY_S: Final = 2.0e-6
+FULL_KEY_S: Final = 0.12e-6
+DELTA_KEY_S: Final = 0.4e-6
 """Seconds a key before the first measurement: of a full snapshot, and of a delta."""
 
 TOUCH_ROW_S: Final = 35e-9
 """Seconds to touch the key of a row, in segments of 64 rows: measured with 10⁶ keys, half of it with few."""
+
+MOST_UNTOUCHED: Final = 8
+"""After so many snapshots in a row for which no keys were touched, they are touched for one."""
 
 _LEAST_ROWS: Final = 500
 """A snapshot of fewer keys measures the cost of a call, and not of a key."""
@@ -39,7 +42,7 @@ class Governor:
 
     __slots__ = ("_began_s", "_loop_s", "interval_s", "max_share")
 
-    def __init__(self, interval_s: float, max_share: float = 0.05) -> None:
+    def __init__(self, interval_s: float, max_share: float = 0.03) -> None:
         if interval_s < 0 or not 0 < max_share <= 1:
             raise ValueError(f"an interval of at least 0 s and a share of 0 to 1, not {interval_s} s and {max_share}")
         self.interval_s = interval_s
@@ -66,7 +69,7 @@ class Governor:
 class BlobChain:
     """The saved blobs of a task, and whether its next snapshot is full or a delta."""
 
-    __slots__ = ("_delta_bytes", "_delta_key_s", "_full_bytes", "_full_key_s", "_n_deltas", "blobs")
+    __slots__ = ("_delta_bytes", "_delta_key_s", "_full_bytes", "_full_key_s", "_n_deltas", "_untouched", "blobs")
 
     def __init__(self) -> None:
         self.blobs: tuple[BlobRef, ...] = ()
@@ -76,12 +79,27 @@ class BlobChain:
         self._n_deltas = 0
         self._full_key_s = FULL_KEY_S
         self._delta_key_s = DELTA_KEY_S
+        self._untouched = 0  # snapshots in a row after which no keys were touched
 
     def next_is_full(self, n_touched: int, n_keys: int) -> bool:
         """Whether the next snapshot is full, with so many touched keys of all keys."""
         if not self.blobs or self._n_deltas >= MAX_DELTAS or self._delta_bytes > self._full_bytes:
             return True
         return not self.delta_pays(n_touched, n_keys)
+
+    def touch_next(self, n_touched: int, n_keys: int, n_rows: int, *, known: bool) -> bool:
+        """Whether keys are touched until the next snapshot; else that one is full. Called once with each snapshot.
+
+        The arguments are of the time since the last one. `known`: keys were touched in it; else as many as there were
+        rows may have changed. Every so often keys are touched all the same, to see how many they are.
+        """
+        if not known:
+            n_touched = min(n_touched + n_rows, n_keys)
+        if self.delta_pays(n_touched, n_keys, n_rows) or self._untouched >= MOST_UNTOUCHED:
+            self._untouched = 0
+            return True
+        self._untouched += 1
+        return False
 
     def delta_pays(self, n_touched: int, n_keys: int, n_rows: int = 0) -> bool:
         """Whether it costs less to pack so many touched keys than all keys; with the touching of `n_rows` rows."""

@@ -10,9 +10,11 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..metrics import OwnMetrics, ProgressMetrics
+from ..runtime import in_thread
 from ..topology import Component, ComponentSpec, Config, TaskHook, TaskSpec, TopologyContext
 from .drive import USER_ERRORS, AwaitCancelledError, awaited, check_cancel, stop_iteration_error, user_error
 from .exits import UserExitError
@@ -204,7 +206,7 @@ class UserCode:
 
     async def in_thread(self, work: Callable[[], Returned]) -> Returned:
         """Run blocking work in the task's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, _contained, work)
+        return await in_thread(partial(_contained, work), self.thread)
 
     async def answer(self, question: Question) -> None:
         """Answer a question of the cluster."""

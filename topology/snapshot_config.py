@@ -53,7 +53,7 @@ class SnapshotConfig(BaseModel):
         ge=1,
     )
     snapshot_max_share: _Number = setting(
-        0.05,
+        0.03,
         "Largest share of a process's time for snapshots; the interval grows instead.",
         "topology.snapshot.max.share",
         gt=0,

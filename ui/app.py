@@ -10,10 +10,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp import web
@@ -21,7 +20,7 @@ from aiohttp.http import HttpProcessingError
 
 from ..cluster import RunningTopology
 from ..cluster.access import Role
-from ..runtime import AiostormError
+from ..runtime import AiostormError, in_thread
 from ..topology import ConfigError
 from ..transport import (
     ExposedError,
@@ -214,7 +213,7 @@ class Dashboard:
 
 async def openapi(request: web.Request) -> web.StreamResponse:
     """The description of the REST interface."""
-    return document(dict[str, Any], await asyncio.to_thread(_description))
+    return document(dict[str, Any], await in_thread(_description))
 
 
 @cache
@@ -307,7 +306,7 @@ async def _start(app: web.Application) -> None:
     without = [f"{route.method} {route.resource}" for route in app.router.routes() if route not in app[ROLES]]
     if without:
         raise RuntimeError(f"routes without a role: {', '.join(without)}; aiostorm.ui.routes declares one for each")
-    await asyncio.to_thread(prepare, [kind for route in ROUTES for kind in (route.gives, route.takes)])
+    await in_thread(partial(prepare, [kind for route in ROUTES for kind in (route.gives, route.takes)]))
 
 
 def _origin(host: str) -> Origin:

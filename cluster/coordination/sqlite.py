@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from ...runtime import since_boot_s
+from ...runtime import in_thread, since_boot_s
 from .operations import Node, Operation, UnavailableError
 from .sqlite_tree import SqliteTree
 
@@ -48,7 +47,7 @@ class SqliteBackend:
     async def close(self) -> None:
         tree, self._tree = self._tree, None
         if tree is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, tree.close)
+            await in_thread(tree.close, self._thread)
         self._thread.shutdown(wait=False)
 
     # -- in the thread -------------------------------------------------------------------------------------------------
@@ -74,4 +73,4 @@ class SqliteBackend:
 
     async def _do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do it in the thread. A cancelled caller does not interrupt it: calls take effect in their order."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
+        return await in_thread(partial(work, *args, **kwargs), self._thread)

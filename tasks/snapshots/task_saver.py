@@ -49,9 +49,6 @@ FIRST_ROWS: Final = 100
 FEW_KEYS: Final = 10_000
 """Captured in less than 0.2 ms."""
 
-MOST_UNTOUCHED: Final = 8
-"""So many snapshots in a row are full because deltas would cost more; before the next, keys are touched."""
-
 
 class Tables(Protocol):
     """What a task saves by key besides its state: its windows."""
@@ -88,7 +85,6 @@ class TaskSaver:
         "_pending",
         "_start",
         "_task",
-        "_untouched",
         "state",
         "tables",
     )
@@ -108,7 +104,6 @@ class TaskSaver:
         self._pending: _Pending | None = None
         self._committed: int | None = None  # the last snapshot of this incarnation that counts
         self._mirror: Mirror | None = None
-        self._untouched = 0  # snapshots in a row for which no keys were touched
         self.state: StateValue = None
         self.tables: Tables | None = None
 
@@ -195,26 +190,15 @@ class TaskSaver:
         if by_key is not None:
             if self._mirror is not None:
                 self._mirror.check(by_key)
-            rows = by_key.rows
+            rows, known = by_key.rows, not by_key.everything
             captures.append(Capture(by_key, self._task.component, self._task.task_id, full=full))
-            self._expect(by_key, touched, keys, rows)
+            if not self._chain.touch_next(touched, keys, rows, known=known) and self._mirror is None:
+                by_key.expect_all()
         if tables is not None:
             captures.append(tables.capture(number, None if full else self._committed))
         if handle is not None:
             captures.append(HandleCapture(handle, number, self._task, full=full))
         return captures
-
-    def _expect(self, state: State[Any, Any], touched: int, keys: int, rows: int) -> None:
-        """Where a full snapshot costs less than to know for each row which keys change, keys are not touched.
-
-        Every so often they are touched all the same, to see whether that has changed.
-        """
-        not_worth_it = self._untouched > 0 or not self._chain.delta_pays(touched, keys, rows)
-        if not_worth_it and self._untouched < MOST_UNTOUCHED and self._mirror is None:
-            self._untouched += 1
-            state.expect_all()
-        else:
-            self._untouched = 0
 
     async def _write(self, pending: _Pending, singles: dict[int, PackedChunk], frozen_s: float) -> None:
         number, task, chain = pending.number, self._task.task_id, self._chain

@@ -144,6 +144,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
     "time": (
         "runtime/clock.py",  # the clock itself
         "runtime/stall.py",  # a thread that watches real time while the loop is stuck
+        "runtime/threads.py",  # sleeps for a moment, for threads of the same process
         "runtime/machine.py",  # the time since the machine was started
         "runtime/process_metrics.py",  # real time, and the processor's
         "runtime/profile.py",  # how long real code is where

@@ -50,12 +50,12 @@ def blobs(number: int, size_bytes: int) -> tuple[BlobRef, ...]:
     return (BlobRef(f"t1-{number}-d-0", size_bytes, 1, 1),)
 
 
-def test_the_first_snapshot_is_full_and_then_8_percent_decide() -> None:
+def test_the_first_snapshot_is_full_and_then_30_percent_decide() -> None:
     chain = BlobChain()
     assert chain.next_is_full(0, 1000)
     chain.committed(blobs(1, 10_000), full=True)
-    assert not chain.next_is_full(79, 1000)
-    assert chain.next_is_full(81, 1000)
+    assert not chain.next_is_full(299, 1000)
+    assert chain.next_is_full(301, 1000)
     assert not chain.next_is_full(0, 0)
 
 
@@ -77,11 +77,11 @@ def limit_of(chain: BlobChain) -> int:
 
 def test_a_new_measurement_counts_half() -> None:
     chain = BlobChain()
-    assert limit_of(chain) == 80_000
+    assert limit_of(chain) == 300_000
     chain.measured(1_000, 1_000 * 3 * FULL_KEY_S, full=True)
-    assert limit_of(chain) == 160_000, "twice the seconds a key: between the old ones and the new ones"
+    assert limit_of(chain) == 600_000, "twice the seconds a key: between the old ones and the new ones"
     chain.measured(1_000, 1_000 * 7 * DELTA_KEY_S, full=False)
-    assert limit_of(chain) == 40_000
+    assert limit_of(chain) == 150_000
 
 
 def test_a_delta_does_not_pay_where_touching_its_rows_costs_more_than_a_full_snapshot() -> None:
@@ -90,16 +90,30 @@ def test_a_delta_does_not_pay_where_touching_its_rows_costs_more_than_a_full_sna
     assert chain.delta_pays(1, keys, rows - 1_000)
     assert not chain.delta_pays(1, keys, rows + 1_000)
     assert chain.delta_pays(50_000, keys)
-    assert not chain.delta_pays(50_000, keys, rows // 2)
+    assert not chain.delta_pays(50_000, keys, round(rows * 0.9))
+
+
+def test_before_keys_were_touched_each_row_may_have_changed_another_one() -> None:
+    for rows, touched in ((10, True), (100_000, True), (500_000, False), (10_000_000, False)):
+        assert BlobChain().touch_next(5, 1_000_000, rows, known=False) is touched
+    assert BlobChain().touch_next(5, 1_000_000, 500_000, known=True), "five keys, as is known"
+    assert not BlobChain().touch_next(5, 1_000_000, 100_000_000, known=True), "touching them costs more than all keys"
+
+
+def test_keys_are_touched_again_when_few_rows_come_or_after_eight_snapshots() -> None:
+    chain = BlobChain()
+    assert [chain.touch_next(0, 1_000, 100_000, known=False) for _ in range(18)] == [*[False] * 8, True] * 2
+    assert not chain.touch_next(0, 1_000, 100_000, known=False)
+    assert chain.touch_next(0, 1_000, 100, known=False), "few rows: what a delta may cost at most is less"
 
 
 def test_500_keys_are_measured_and_fewer_or_no_time_are_not() -> None:
     chain = BlobChain()
     chain.measured(499, 1.0, full=True)
     chain.measured(5_000, 0.0, full=True)
-    assert limit_of(chain) == 80_000
+    assert limit_of(chain) == 300_000
     chain.measured(500, 500 * 3 * FULL_KEY_S, full=True)
-    assert limit_of(chain) == 160_000
+    assert limit_of(chain) == 600_000
 
 
 def test_a_snapshot_is_full_after_20_deltas() -> None:

@@ -46,7 +46,7 @@ LIMITS: list[tuple[str, Any, tuple[Any, ...], tuple[Any, ...]]] = [
     ("backpressure_sample_rate", 0.75, (0.001, 1), (0, 1.001)),
     ("state_dir", None, ("a",), ("",)),
     ("snapshot_interval_ms", 1000.0, (1,), (0.999, True)),
-    ("snapshot_max_share", 0.05, (0.001, 1), (0, 1.001)),
+    ("snapshot_max_share", 0.03, (0.001, 1), (0, 1.001)),
     ("snapshot_timeout_ms", 60000.0, (0.001,), (0,)),
     ("snapshot_keep", 3, (1,), (0, True)),
     ("snapshot_failures_max", 3, (1,), (0,)),

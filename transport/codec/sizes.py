@@ -59,7 +59,7 @@ def check_length(container: Sized) -> None:
 
 
 def check_sizes(values: Sequence[Value], kinds: Set[type] | None = None) -> None:
-    """UnsendableError with the `offset` of a value that is larger than a frame. `kinds`: the types, if known."""
+    """UnsendableError with the `offset` of a value that is larger than a frame. `kinds`: their types, or more."""
     if kinds is None:
         kinds = set(map(type, values))
     if kinds <= _SMALL:
@@ -67,7 +67,7 @@ def check_sizes(values: Sequence[Value], kinds: Set[type] | None = None) -> None
     if kinds <= _SIZED:
         largest = max(map(len, values))
     elif kinds <= _KNOWN:
-        largest = max([len(value) for value in values if type(value) in _SIZED])
+        largest = max([len(value) for value in values if type(value) in _SIZED], default=0)
     else:
         looked_at = _SIZED.union(_columnar()).intersection(kinds)
         largest = max([size_of(value) for value in values if type(value) in looked_at], default=0)

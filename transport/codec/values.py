@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from importlib import import_module
 from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -125,9 +125,13 @@ def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple
     return values, items
 
 
-def pack_plain_column(values: Sequence[object]) -> bytes | None:
-    """Encode a column in one call of msgpack if all values are plain; else None. UnsendableError as pack_column."""
-    kinds = set(map(type, values))
+def pack_plain_column(values: Sequence[object], kinds: Set[type] | None = None) -> bytes | None:
+    """Encode a column in one call of msgpack if all values are plain; else None. UnsendableError as pack_column.
+
+    `kinds`: the types of the values, if known, or more.
+    """
+    if kinds is None:
+        kinds = set(map(type, values))
     if kinds <= PLAIN:
         check_sizes(values, kinds)
         try:
