@@ -1,6 +1,6 @@
 """Threads: work for a thread, whose result the event loop waits for; and the interpreter for it while the loop is busy.
 
-    await in_thread(work) ─► thread: work ─► result        meanwhile the loop passes the GIL on, each 1 to 16 ms
+    await in_thread(work) ─► thread: work ─► result        meanwhile the loop passes the GIL on, each 1 to 5 ms
 
 1. A thread that comes back from the system (it has opened, written, synced) waits for CPython's GIL. CPython demands it
    for that thread after 5 ms; but the 5 ms begin anew whenever the GIL is released, and a loop releases it in every
@@ -31,7 +31,8 @@ MOMENT_S: Final = 1e-6
 """Asked of the system, which wakes the loop after some 50 µs: long enough for another thread to wake up."""
 
 LEAST_S: Final = 0.001
-MOST_S: Final = 0.016
+MOST_S: Final = 0.005
+"""As long as CPython itself lets a thread wait."""
 
 _GROWTH: Final = 1.5
 

@@ -52,7 +52,7 @@ def test_a_busy_loop_does_not_hold_up_a_thread(choice: str) -> None:
     with asyncio.Runner(loop_factory=loop_factory(choice)) as runner:
         thread, took_s = runner.run(beside_a_busy_loop(write))
     assert thread != threading.get_ident()
-    assert took_s < CALLS * 0.02, "without the moments it takes about 0.1 s for each call"
+    assert took_s < CALLS * 0.03, "without the moments it takes about 0.1 s for each call"
 
 
 async def test_it_returns_and_raises_what_the_work_does() -> None:
