@@ -67,14 +67,13 @@ class Capture:
 
     def slices(self, stopwatch: Callable[[], float]) -> Iterator[PackedChunk]:
         """The chunks. Other code may run between two of them. UnsavableError; the capture is over then."""
-        at, rows = 0, FIRST_ROWS
+        rows = FIRST_ROWS
         try:
             yield from self._looked_at()
-            while at < len(self._keys):
+            while self._keys:
                 began_s = stopwatch()
-                made = self._packed(at, rows)
+                made = self._packed(rows)
                 took_s = stopwatch() - began_s
-                at += rows
                 yield from made
                 yield from self._taken_early()
                 largest = max((len(chunk.data) for chunk in made), default=0)
@@ -125,16 +124,19 @@ class Capture:
         self._kinds = frozenset(kinds)
         self._end()
 
-    def _packed(self, at: int, rows: int) -> list[PackedChunk]:
+    def _packed(self, rows: int) -> list[PackedChunk]:
+        """Pack the last keys of the list, and drop them: to free a long list at once would take milliseconds."""
         early = self._early
         if early.failed is not None:
             raise early.failed
-        keys = self._keys[at : at + rows]
+        keys = self._keys[-rows:]
+        del self._keys[-rows:]
         if self._values is None:
             state = self._state
             values = [state.get(key, REMOVED) for key in keys]
         else:
-            values = self._values[at : at + rows]
+            values = self._values[-rows:]
+            del self._values[-rows:]
         if early.keys and not early.keys.isdisjoint(keys):
             left = [place for place, key in enumerate(keys) if key not in early.keys]
             keys, values = [keys[place] for place in left], [values[place] for place in left]
