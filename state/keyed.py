@@ -47,12 +47,13 @@ class State(dict[K, V]):
     or `mark` is called before the change.
     """
 
-    __slots__ = ("_everything", "_touched", "rows", "watcher")
+    __slots__ = ("_touched", "everything", "rows", "watcher")
 
     def __init__(self, items: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         super().__init__(items)
         self._touched: set[K] = set()
-        self._everything = False
+        self.everything = False
+        """Whether the next snapshot must be full. (No property: it is read for each segment of rows.)"""
         self.rows = 0
         """How many rows were executed since the last freeze, whether their keys were touched or not."""
         self.watcher: Watcher | None = None
@@ -82,16 +83,11 @@ class State(dict[K, V]):
         """All keys may change, as with `clear` and `update`. Call it before the change. The next snapshot is full."""
         if self.watcher is not None:
             self.watcher.keep_all()
-        self._everything = True
+        self.everything = True
 
     def expect_all(self) -> None:
         """The next snapshot is full, whatever changes. Until then keys need not be touched while none is packed."""
-        self._everything = True
-
-    @property
-    def everything(self) -> bool:
-        """Whether the next snapshot must be full."""
-        return self._everything
+        self.everything = True
 
     @property
     def touched_keys(self) -> Set[K]:
@@ -101,7 +97,7 @@ class State(dict[K, V]):
     def take_touched(self) -> set[K]:
         """The keys that were touched since the last call. From now on a new set is filled."""
         touched, self._touched = self._touched, set()
-        self._everything = False
+        self.everything = False
         self.rows = 0
         return touched
 
@@ -112,9 +108,9 @@ class State(dict[K, V]):
         the keys.
         """
         self._touched |= touched
-        self._everything |= everything
+        self.everything |= everything
         if len(self._touched) > len(self):
-            self._everything, self._touched = True, set()
+            self.everything, self._touched = True, set()
 
     def verify(self, saved: Mapping[K, V], where: str = "the state") -> None:
         """Compare with what full snapshot and deltas contain. UnmarkedError names a key that differs.

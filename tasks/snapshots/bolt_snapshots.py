@@ -43,11 +43,12 @@ class RowsLostError(AiostormError):
 
 
 class Prepared:
-    """What a sink holds, and has prepared: the number of the snapshot, and the handle."""
+    """What a sink holds, and has prepared: the number of the snapshot, and the handle. `commits`: is it a sink?"""
 
-    __slots__ = ("handle", "rows")
+    __slots__ = ("commits", "handle", "rows")
 
     def __init__(self, config: Config) -> None:
+        self.commits = False
         self.rows = HeldRows(config)
         self.handle: tuple[int, Any] | None = None
 
@@ -121,6 +122,7 @@ class BoltSnapshots:
         sink, restored = self._task.user.component, self.restored
         if not isinstance(sink, Commits):
             return
+        self._sink.commits = True
         for handle in () if restored is None else restored.handles:
             await self._task.user.restore(sink.commit, handle, end="cleanup")
         number = None if restored is None else restored.number
@@ -132,7 +134,7 @@ class BoltSnapshots:
         """Rows [start, stop) are going to be executed."""
         if not start:
             self.aligner.received[segment.origin.task] += len(segment.items)
-        if isinstance(self._task.user.component, Commits):
+        if self._sink.commits:
             self._sink.rows.received(segment, start, stop)
             self._report_held()
         if self.toucher is not None:

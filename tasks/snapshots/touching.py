@@ -33,12 +33,10 @@ class KeyToucher:
 
     def touch_rows(self, segment: Segment, start: int, stop: int) -> None:
         """Rows [start, stop) are going to be executed."""
-        state, check = self._state, self._check
-        if check is not None and self._rows >= FIRST_ROWS:
-            self._check = None
-            check()
-        self._rows += stop - start
+        state = self._state
         state.rows += stop - start
+        if self._check is not None:
+            self._count(self._check, stop - start)
         if state.everything and state.watcher is None and self._check is None:
             return  # the next snapshot is full, and none is packed now
         origin, items = segment.origin, segment.items
@@ -48,6 +46,12 @@ class KeyToucher:
         # `isinstance` would ask an abstract class: 1 µs for each segment.
         rows: Sequence[Item] = items.items if type(items) is ColumnRows else items
         state.touch_keys(keys_of(rows if stop - start == len(rows) else rows[start:stop]))
+
+    def _count(self, check: Callable[[], None], rows: int) -> None:
+        if self._rows >= FIRST_ROWS:
+            self._check = None
+            check()
+        self._rows += rows
 
 
 def _keys_of(origin: Origin, fields: Sequence[str]) -> _KeysOf:
