@@ -3,7 +3,7 @@
 from .components import ComponentMetrics, SnapshotMetrics, TopologyMetrics
 from .counters import ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics, added
 from .declared import HISTOGRAMS, METRICS, Metric, metrics_table
-from .histogram import BOUNDS, RELATIVE_ERROR, Histogram, bucket_of
+from .histogram import LONG, RELATIVE_ERROR, Histogram, Timings
 from .openmetrics import OPENMETRICS, PLAIN_TEXT, Family, content_type, families, render
 from .own import MetricError, Names, OwnMetrics
 from .series import Series
@@ -23,10 +23,10 @@ from .traces import PlacedRow, Span, Step, Trace, joined_traces
 from .wire import WireRow, pack_task, unpack_task
 
 __all__ = [
-    "BOUNDS",
     "EMITTED",
     "HANDLED",
     "HISTOGRAMS",
+    "LONG",
     "MAX_TEXT_CHARS",
     "METRICS",
     "OPENMETRICS",
@@ -54,11 +54,11 @@ __all__ = [
     "TaskCounters",
     "TaskMetrics",
     "TimeMetrics",
+    "Timings",
     "TopologyMetrics",
     "Trace",
     "WireRow",
     "added",
-    "bucket_of",
     "content_type",
     "families",
     "joined_traces",

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from .declared import COUNTERS, HISTOGRAMS, METRICS, Counts
-from .histogram import Histogram, new_counts
+from .histogram import EMPTY, Histogram, Timings
 from .series import Series, continued
 
 
 class TaskCounters:
     """The counters of one task: a slot for each that is declared. They begin at 0.
 
-    The slots of histograms are lists of counts (`histogram.new_counts`); `measured`: those that the task fills.
+    `measured`: the histograms that the task fills; the slots of the others are None.
     """
 
     __slots__ = (*COUNTERS, *HISTOGRAMS)
@@ -34,14 +34,14 @@ class TaskCounters:
         for name in COUNTERS:
             setattr(self, name, METRICS[name].zero)
         for name in HISTOGRAMS:
-            setattr(self, name, new_counts() if name in measured else ())
+            setattr(self, name, Timings() if name in measured else None)
 
     if TYPE_CHECKING:
         # Type checkers do not see these slots. At run time there is nothing else: a name that is not declared raises
         # AttributeError. (Counters of seconds are floats.)
-        execute_latency: list[int]
-        process_latency: list[int]
-        complete_latency: list[int]
+        execute_latency: Timings
+        process_latency: Timings
+        complete_latency: Timings
 
         def __getattr__(self, name: str) -> int: ...
         def __setattr__(self, name: str, value: float) -> None: ...
@@ -108,7 +108,8 @@ class TaskMetrics(Counts):
         copied: dict[str, Any] = {name: getattr(counters, name) for name in COUNTERS}
         copied |= seen
         for name in HISTOGRAMS:
-            copied[name] = Histogram.of(getattr(counters, name), copied[METRICS[name].total])
+            timings: Timings | None = getattr(counters, name)
+            copied[name] = EMPTY if timings is None else Histogram.of(timings.counts(), copied[METRICS[name].total])
         return cls(task_id=task_id, **copied)
 
     def ended(self) -> Self:

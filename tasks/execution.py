@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ..metrics import BOUNDS, bucket_of
+from ..metrics import LONG
 from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
 from .emit.contexts import carried, shared, within
 from .emit.detached import Detached
@@ -83,6 +83,10 @@ class Execution:
         stopwatch, limit_s, snapshots = task.env.clock.stopwatch, config.turn_max_ms / 1000, taken.snapshots
         acks, counters, emitter, segments = task.acks, task.counters, task.emitter, taken.segments
         may_have_marks = snapshots is not None or self._time.driver is not None
+        executions, ages = counters.execute_latency, counters.process_latency
+        if len(executions) > LONG:
+            executions.counts()
+            ages.counts()
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
             segment = segments[0]
@@ -125,10 +129,11 @@ class Execution:
             rows, now_s = stop - start, stopwatch()
             used_s = now_s - last_s
             counters.execute_s += used_s
-            counters.execute_latency[bucket_of(BOUNDS, used_s / rows)] += rows
+            executions += (used_s / rows, rows)
             if not executor.hold_open and segment.sent_s:
-                counters.process_latency[bucket_of(BOUNDS, now_s - segment.sent_s)] += rows
-                counters.process_s += (now_s - segment.sent_s) * rows
+                age_s = now_s - segment.sent_s
+                ages += (age_s, rows)
+                counters.process_s += age_s * rows
             self._executed(executor, segment, rows, failed)
             self.running = 0
             if used_s * 2 > limit_s:
@@ -180,7 +185,11 @@ class Execution:
         now_s = self._task.env.clock.stopwatch()
         used_s = now_s - begun_s
         task.counters.execute_s += used_s
-        task.counters.execute_latency[bucket_of(BOUNDS, used_s / rows)] += rows
+        executions, ages = task.counters.execute_latency, task.counters.process_latency
+        if len(executions) > LONG or len(ages) > LONG:
+            executions.counts()
+            ages.counts()
+        executions += (used_s / rows, rows)
         self.running = 0
         if task.user.hook_calls is not None:
             task.user.hook_calls.batch_executed(segments, used_s, None if executor.hold_open else not failed)
@@ -188,7 +197,7 @@ class Execution:
             count = len(segment.items)
             if not executor.hold_open and segment.sent_s:
                 age_s = now_s - segment.sent_s
-                task.counters.process_latency[bucket_of(BOUNDS, age_s)] += count
+                ages += (age_s, count)
                 task.counters.process_s += age_s * count
             self._executed(executor, segment, count, 0)
         if not executor.hold_open:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ..acker import EXPIRY_STEPS, Emission, FailureAction, Key, Pending, Retries, Settled, Tree, Verdict, VerdictKind
-from ..metrics import BOUNDS, bucket_of
+from ..metrics import LONG
 from ..topology import DEAD_LETTER_STREAM, AckValueSpout, Failure, FailValueSpout, Spout
 from .drive import USER_ERRORS, awaited, stop_iteration_error, user_error
 from .emit.lineage import UNTRACKED
@@ -107,7 +107,10 @@ class MessageOutcomes:
         counters = self._task.counters
         counters.acked += tree.open
         counters.complete_s += latency_s * tree.open
-        counters.complete_latency[bucket_of(BOUNDS, latency_s)] += tree.open
+        timings = counters.complete_latency
+        timings += (latency_s, tree.open)
+        if len(timings) > LONG:
+            timings.counts()
         tracer = self._task.acks.tracer
         if root & tracer.mask == tracer.mask and root != UNTRACKED:
             tracer.settled(root, tree.open, "acked")

@@ -11,7 +11,6 @@ from typing import Final
 from aiostorm.cluster.messages import Connect, ImportTopology, StatusReport
 from aiostorm.cluster.records import register
 from aiostorm.metrics import TaskCounters, TaskMetrics, pack_task
-from aiostorm.metrics.histogram import index_of
 from aiostorm.runtime import LIVENESS
 from aiostorm.transport import pack_value
 
@@ -68,9 +67,9 @@ def sizes_of(workers: int) -> Sizes:
     addresses = {name: f"node-{index:04}.example:40000" for index, name in enumerate(names)}
     connect = Connect(addresses, {name: address.partition(":")[0] for name, address in addresses.items()})
     counters = TaskCounters("execute_latency", "process_latency")
-    for counts in (counters.execute_latency, counters.process_latency):
+    for timings in (counters.execute_latency, counters.process_latency):
         for number in range(BUCKETS):
-            counts[index_of(1e-5 * 2**number)] += 100_000
+            timings += (1e-5 * 2**number, 100_000)
     seen = {"fill": 10, "capacity": 1000, "streams": (("default", 10**6),), "edges": (("default", "count", 10**6),)}
     rows = tuple(pack_task(TaskMetrics.of(task, counters, **seen)) for task in range(TASKS))
     return Sizes(workers, tasks, *(len(pack_value(m)) for m in (ordered, connect, StatusReport(tasks=rows))))

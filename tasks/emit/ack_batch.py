@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...acker import Acks, IdSource
-from ...metrics import BOUNDS, bucket_of
+from ...metrics import LONG
 from ...topology import Lineage, Origin, RepeatedAnchor, Segment
 from .detached import MAX_DETACHED, Detached, SubTree, can_detach, detach_rows
 from .lineage import MANY
@@ -88,7 +88,10 @@ class AckBatch:
             self.tracer.done(segment)
         if self.bolt_acks and segment.sent_s:
             counters, rows, used_s = self._counters, len(segment.items), self.tracer.stopwatch() - segment.sent_s
-            counters.process_latency[bucket_of(BOUNDS, used_s)] += rows
+            timings = counters.process_latency
+            timings += (used_s, rows)
+            if len(timings) > LONG:
+                timings.counts()
             counters.process_s += used_s * rows
 
     def settled(self, segment: Segment, offset: int) -> None:

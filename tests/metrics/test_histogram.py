@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.metrics import BOUNDS, RELATIVE_ERROR, Histogram, bucket_of
+from aiostorm.metrics import RELATIVE_ERROR, Histogram, Timings
 from aiostorm.metrics.histogram import (
+    BOUNDS,
     EMPTY,
     LEAST,
     LEAST_INDEX,
@@ -19,7 +20,6 @@ from aiostorm.metrics.histogram import (
     index_of,
     lower,
     merged,
-    new_counts,
 )
 
 values = st.floats(min_value=0, max_value=2.0**42)
@@ -28,11 +28,13 @@ entries = st.lists(st.tuples(timed, st.integers(1, 300)), max_size=40)
 
 
 def of(pairs: Any) -> Histogram:
-    counts, total = new_counts(), 0.0
+    timings, total = Timings(), 0.0
     for value, weight in pairs:
-        counts[bucket_of(BOUNDS, value)] += weight
+        timings += (value, weight)
+        if len(timings) > 6:
+            timings.counts()
         total += value * weight
-    return Histogram.of(counts, total)
+    return Histogram.of(timings.counts(), total)
 
 
 @given(values)
@@ -45,6 +47,19 @@ def test_a_value_is_in_its_bucket(value: float) -> None:
 @given(timed)
 def test_both_ways_to_add_a_value_find_the_same_bucket(value: float) -> None:
     assert of([(value, 1)]).buckets == ((index_of(value), 1),)
+
+
+@given(st.lists(st.tuples(timed, st.integers(1, 300)), min_size=65, max_size=200))
+def test_of_many_times_each_fourth_stands_for_four(pairs: list[tuple[float, int]]) -> None:
+    timings, total = Timings(), 0
+    for pair in pairs:
+        timings += pair
+        total += pair[1]
+    fours = [pairs[at : at + 4] for at in range(0, len(pairs) // 4 * 4, 4)]
+    expected = of([(four[-1][0], sum(weight for _, weight in four)) for four in fours] + pairs[len(fours) * 4 :])
+    assert Histogram.of(timings.counts(), 0.0).buckets == expected.buckets
+    assert sum(timings.counts()) == total
+    assert not timings
 
 
 def test_the_ends() -> None:

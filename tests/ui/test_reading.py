@@ -17,7 +17,7 @@ from aiostorm.cluster import RemoteTopology, TopologySocket
 from aiostorm.cluster.control.view import View, view_of
 from aiostorm.cluster.runtimes import WorkerStatus
 from aiostorm.metrics import Histogram, ProgressMetrics, Series, TaskMetrics, TimeMetrics, pack_task
-from aiostorm.metrics.histogram import new_counts
+from aiostorm.metrics.histogram import ZERO_INDEX
 from aiostorm.ui.model import (
     ComponentDetail,
     GraphEdge,
@@ -45,9 +45,8 @@ from ..cluster.report.parts import Half, Sink, numbers, topology
 
 def taking(seconds: float, rows: int, slow: int = 0) -> Histogram:
     """With `slow` others that take longer."""
-    counts = new_counts()
-    counts[100], counts[120] = rows, slow
-    return Histogram.of(counts, seconds * (rows + slow))
+    buckets = ((ZERO_INDEX + 100, rows), (ZERO_INDEX + 120, slow))
+    return Histogram(tuple(bucket for bucket in buckets if bucket[1]), seconds * (rows + slow))
 
 
 async def shown(**changes: Any) -> RemoteTopology:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiostorm.metrics import BOUNDS, Histogram, TaskMetrics, bucket_of
+from aiostorm.metrics import Histogram, TaskMetrics, Timings
 from aiostorm.ui.recent import SPAN_S, STEP_S, Recent, histograms_of
 
 
 def histogram(*seconds: float) -> Histogram:
-    counts = [0] * (len(BOUNDS) + 1)
+    timings = Timings()
     for each in seconds:
-        counts[bucket_of(BOUNDS, each)] += 1
-    return Histogram.of(counts, sum(seconds))
+        timings += (each, 1)
+    return Histogram.of(timings.counts(), sum(seconds))
 
 
 def test_the_first_look_is_since_the_start():

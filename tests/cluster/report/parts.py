@@ -9,8 +9,7 @@ from typing import Any
 from aiostorm import BasicBolt, Config, LocalCluster, TopologyBuilder, spout
 from aiostorm.cluster import RemoteTopology, TopologySocket
 from aiostorm.cluster.control.view import view_of
-from aiostorm.metrics import Histogram, TaskMetrics, pack_task
-from aiostorm.metrics.histogram import BOUNDS, bucket_of, new_counts
+from aiostorm.metrics import Histogram, TaskMetrics, Timings, pack_task
 from aiostorm.topology import Topology
 
 
@@ -77,10 +76,9 @@ def topology() -> Topology:
 
 def taking(seconds: float, rows: int, slow: int = 0) -> Histogram:
     """The latencies of so many rows; with `slow` others that take 256 times as long."""
-    counts = new_counts()
-    place = bucket_of(BOUNDS, seconds)
-    counts[place], counts[place + 32] = rows, slow
-    return Histogram.of(counts, seconds * (rows + 256 * slow))
+    timings = Timings()
+    timings += (seconds, rows, 256 * seconds, slow)
+    return Histogram.of(timings.counts(), seconds * (rows + 256 * slow))
 
 
 def metrics(**of: list[TaskMetrics]) -> tuple[Any, ...]:
