@@ -36,6 +36,13 @@ class TaskCounters:
         for name in HISTOGRAMS:
             setattr(self, name, Timings() if name in measured else None)
 
+    def count_times(self) -> None:
+        """Count the times that were measured since the last call."""
+        for name in HISTOGRAMS:
+            timings: Timings | None = getattr(self, name)
+            if timings is not None:
+                timings.counts()
+
     if TYPE_CHECKING:
         # Type checkers do not see these slots. At run time there is nothing else: a name that is not declared raises
         # AttributeError. (Counters of seconds are floats.)

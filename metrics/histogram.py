@@ -58,7 +58,7 @@ LONG: Final = 128
 class Timings(list[float]):
     """Measured times that are not yet counted, each with its weight: seconds, weight, seconds, weight, …
 
-    `timings += (seconds, weight)` adds an entry. Who adds calls `counts` at the next occasion if it is longer than LONG.
+    `timings += (seconds, weight)` adds an entry. Who adds calls `counts` at the next occasion when it is long (LONG).
     """
 
     __slots__ = ("_counts",)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ..metrics import LONG
 from ..topology import BARRIER_STREAM, WATERMARK_STREAM, ColumnsError, Segment, TupleBatch
 from .emit.contexts import carried, shared, within
 from .emit.detached import Detached
@@ -84,9 +83,6 @@ class Execution:
         acks, counters, emitter, segments = task.acks, task.counters, task.emitter, taken.segments
         may_have_marks = snapshots is not None or self._time.driver is not None
         executions, ages = counters.execute_latency, counters.process_latency
-        if len(executions) > LONG:
-            executions.counts()
-            ages.counts()
         begun_s = last_s = self.begun_s  # start of the turn, start of the slice
         while segments:
             segment = segments[0]
@@ -131,11 +127,9 @@ class Execution:
             counters.execute_s += used_s
             executions += (used_s / rows, rows)
             if not executor.hold_open and segment.sent_s:
-                age_s = now_s - segment.sent_s
-                ages += (age_s, rows)
-                counters.process_s += age_s * rows
+                ages += (now_s - segment.sent_s, rows)
+                counters.process_s += (now_s - segment.sent_s) * rows
             self._executed(executor, segment, rows, failed)
-            self.running = 0
             if used_s * 2 > limit_s:
                 self._slice = max(1, int(rows * limit_s / (2 * used_s)))
             elif rows == self._slice:
@@ -186,9 +180,6 @@ class Execution:
         used_s = now_s - begun_s
         task.counters.execute_s += used_s
         executions, ages = task.counters.execute_latency, task.counters.process_latency
-        if len(executions) > LONG or len(ages) > LONG:
-            executions.counts()
-            ages.counts()
         executions += (used_s / rows, rows)
         self.running = 0
         if task.user.hook_calls is not None:
@@ -242,7 +233,7 @@ class Execution:
         return int(await self._task.user.in_thread(work))
 
     def _executed(self, executor: Executor, segment: Segment, count: int, failed: int) -> None:
-        task = self._task
+        self.running, task = 0, self._task
         counters, acks, taken = task.counters, task.acks, self._taken
         counters.executed += count
         if executor.hold_open:

@@ -20,6 +20,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
+from ..metrics import LONG
 from ..topology import Segment
 from .detaching import Detacher
 from .drive import USER_ERRORS, is_cancelled, resume, user_error
@@ -88,6 +89,8 @@ class BoltTurns:
             limits.work_s += counters.execute_s - execute_s
             if limits.work_s >= limits.due_s:
                 limits.measure()
+            if len(counters.execute_latency) > LONG or len(counters.process_latency) > LONG:
+                counters.count_times()
             if time is not None:
                 self._time.after_turn(time, begun_ms)
         finally:

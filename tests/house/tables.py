@@ -314,12 +314,11 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/coordination/sqlite.py",  # the same
         "spark/sinks/parquet_manifest.py",  # footers of a store far away, some at once, in a thread that waits for them
         "tasks/user_code.py",  # components with blocking=True run in threads
-        "testing/simulation/loop.py",  # the type only: what is for a thread is done at once
         "testing/virtual_loop.py",  # time stands still while a thread works
     ),
 }
 
-SEAM_TYPES: Final = ("random.Random", "uuid.UUID")
+SEAM_TYPES: Final = ("concurrent.futures.Executor", "random.Random", "uuid.UUID")
 """Types of a seam that may be named in annotations anywhere: the object was made at the seam."""
 
 HARMLESS: Final = (

@@ -126,12 +126,8 @@ def unpack_column(data: bytes | memoryview, max_items: int = MAX_ITEMS) -> tuple
 
 
 def pack_plain_column(values: Sequence[object], kinds: Set[type] | None = None) -> bytes | None:
-    """Encode a column in one call of msgpack if all values are plain; else None. UnsendableError as pack_column.
-
-    `kinds`: the types of the values, if known, or more.
-    """
-    if kinds is None:
-        kinds = set(map(type, values))
+    """Encode a column in one call of msgpack if all values, of these `kinds`, are plain; else None. UnsendableError."""
+    kinds = set(map(type, values)) if kinds is None else kinds
     if kinds <= PLAIN:
         check_sizes(values, kinds)
         try:
