@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .snapshots.place import Restore
     from .targets import TargetError, import_topology
     from .tracing import TraceError
-    from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
+    from .worker.heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender, write_profile
     from .worker.log import MarkedFormatter, MarkedStream, plain_line
     from .worker.worker import TERMINATED, WorkerOptions, work
 
@@ -122,6 +122,7 @@ __all__ = [
     "read_address",
     "running",
     "work",
+    "write_profile",
 ]
 
 _LATER = {
@@ -139,7 +140,7 @@ _LATER = {
     "log_levels": "LogLevel loggers",
     "messages": "DRIVER PARENT WORKER",
     "names": "check_name",
-    "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
+    "worker.heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat write_profile",
     "report": "Report ReportError",
     "running_topology": "RunningTopology State",
     "parent.process_backend": "ProcessBackend",

@@ -15,6 +15,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -35,6 +36,7 @@ from ..cluster import (
     WorkerOptions,
     read_address,
     work,
+    write_profile,
 )
 from ..runtime import LIVENESS, loop_factory
 from ..transport import Credentials, Security, TlsFiles, open_network
@@ -94,10 +96,11 @@ async def _run(options: WorkerOptions, security: Security, interrupts: Interrupt
     leave = interrupts.listen()
     here = NetworkHeartbeatSender(options.name, options.pid, lambda: options.parent_address, security)
     heartbeat = Heartbeat(PipeHeartbeatSender() if child else here)
+    profiled = write_profile if child else heartbeat.profiled
     heartbeat.start()
     try:
         async with open_network(options.name, security, role=WORKER, roles=(PARENT, WORKER)) as network:
-            code = await work(options, network, leave)
+            code = await work(replace(options, profiled=profiled), network, leave)
             interrupts.end_within(
                 LIVENESS.worker_leave_timeout_s,
                 code or TERMINATED,

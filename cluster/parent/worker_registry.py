@@ -32,7 +32,7 @@ from ..messages import DRIVER, PARENT, SETUP, Finish, ProfileTaken, TaskGaveUp, 
 from ..records import register
 from ..scheduler import WorkerInfo
 from ..snapshots.messages import SnapshotReport
-from ..worker.log import WorkerLog, profile_in
+from ..worker.log import WorkerLog, profile_in, profile_of
 from .children import LocalChildren, OnAbandoned, RemoteWorkers
 
 if TYPE_CHECKING:
@@ -361,11 +361,15 @@ class WorkerRegistry:
         else:
             self.node.link(peer)
 
-    def _on_heartbeat(self, peer: str, process: int) -> None:
-        """A heartbeat of a remote worker whose event loop is blocked by user code."""
+    def _on_heartbeat(self, peer: str, process: int, note: bytes) -> None:
+        """A heartbeat of a remote worker whose event loop is blocked by user code. `note`: a profile, or empty."""
         child, listener = self._remote.child(peer), self._listeners.get(peer)
-        if child is not None and child.pid == process and listener is not None:
-            listener.on_alive()
+        if child is None or child.pid != process or listener is None:
+            return
+        listener.on_alive()
+        profile = profile_of(peer, note.decode(errors="replace")) if note else None
+        if profile is not None:
+            listener.on_profile(profile)
 
     def _on_line(self, line: ChildLine) -> None:
         listener, profile = self._listeners.get(line.name), profile_in(line)

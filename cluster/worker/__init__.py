@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender
+    from .heartbeat import Heartbeat, NetworkHeartbeatSender, PipeHeartbeatSender, write_profile
     from .importing import shape_of
     from .log import MarkedFormatter, MarkedStream, WorkerLog, plain_line, where_of
     from .worker import TERMINATED, WorkerOptions, work
@@ -30,12 +30,13 @@ __all__ = [
     "shape_of",
     "where_of",
     "work",
+    "write_profile",
 ]
 
 _LATER = {
     "importing": "shape_of",
     "log": "MarkedFormatter MarkedStream WorkerLog plain_line where_of",
-    "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat",
+    "heartbeat": "NetworkHeartbeatSender PipeHeartbeatSender Heartbeat write_profile",
     "worker": "TERMINATED WorkerOptions work",
 }
 

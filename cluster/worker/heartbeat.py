@@ -9,6 +9,8 @@
 3. A loop that is blocked for `limit_s` counts as frozen: a long computation looks like an endless one. Code
    that blocks longer belongs in a component with `blocking = True`.
 4. While the loop runs, no heartbeat is sent: the parent receives other messages.
+5. Over that connection a remote worker also sends profiles of a stall, which say where it is blocked; a child writes
+   them as lines. Only the last one is kept until it is sent.
 
 From: STORM-742 and STORM-2150, busy workers that were taken for dead; STORM-513, hung ones that were taken for alive.
 """
@@ -20,6 +22,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -40,8 +43,8 @@ DIAL_S: Final = 2.0
 class HeartbeatSender(Protocol):
     """Sends heartbeats from a thread."""
 
-    def send(self) -> bool:
-        """Send a heartbeat. False: the parent can never receive one."""
+    def send(self, note: bytes = b"") -> bool:
+        """Send a heartbeat, with this note. False: the parent can never receive one."""
         ...
 
     def pause(self) -> None:
@@ -55,7 +58,7 @@ class PipeHeartbeatSender:
     def __init__(self, fd: int = 2) -> None:
         self._fd = fd
 
-    def send(self) -> bool:
+    def send(self, note: bytes = b"") -> bool:
         try:
             os.write(self._fd, f"{HEARTBEAT_MARKER}\n".encode())
         except OSError:  # the parent has ended, and this process will
@@ -84,7 +87,7 @@ class NetworkHeartbeatSender:
         self._security = security
         self._connection: BlockingConnection | None = None
 
-    def send(self) -> bool:
+    def send(self, note: bytes = b"") -> bool:
         """Errors are ignored until the next heartbeat: the parent may be away for a moment."""
         try:
             if self._connection is None:
@@ -96,7 +99,10 @@ class NetworkHeartbeatSender:
                     silence_s=DIAL_S,
                     without=True,
                 )
-            self._connection.send(LinkPulse(self._process, self._name).encode())
+                self._connection.send(LinkPulse(self._process, self._name).encode())
+                if not note:
+                    return True
+            self._connection.send(LinkPulse(self._process, self._name, note).encode())
         except (AiostormError, OSError) as error:
             log.debug("%s cannot send a heartbeat: %s", self._name, error)
             self.pause()
@@ -119,6 +125,8 @@ class Heartbeat:
         self._monotonic = monotonic
         self._ticked_s = monotonic()
         self._over = threading.Event()
+        self._news = threading.Event()
+        self._profiles: deque[Profile] = deque(maxlen=1)
         self._thread = threading.Thread(target=self._watch, name="aiostorm-heartbeat", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -131,9 +139,15 @@ class Heartbeat:
     def stop(self) -> None:
         """End the thread."""
         self._over.set()
+        self._news.set()
         if self._timer is not None:
             self._timer.cancel()
         self._thread.join(BEAT_S)
+
+    def profiled(self, profile: Profile) -> None:
+        """Send a profile of the stall that lasts, at once. Any thread may call it; it does not wait."""
+        self._profiles.append(profile)
+        self._news.set()
 
     def _tick(self) -> None:
         self._ticked_s = self._monotonic()
@@ -141,11 +155,16 @@ class Heartbeat:
 
     def _watch(self) -> None:
         try:
-            while not self._over.wait(BEAT_S):
+            while True:
+                self._news.wait(BEAT_S)
+                if self._over.is_set():
+                    return
+                self._news.clear()
+                note = self._profiles.popleft().to_line().encode() if self._profiles else b""
                 blocked_s = self._monotonic() - self._ticked_s
-                if not BEAT_S < blocked_s < self._limit_s:
+                if blocked_s >= self._limit_s or not (note or blocked_s > BEAT_S):
                     self._sender.pause()
-                elif not self._sender.send():
+                elif not self._sender.send(note):
                     return
         finally:
             self._sender.pause()

@@ -70,10 +70,15 @@ def profile_in(line: ChildLine) -> Profile | None:
     """The profile that a worker has written while its loop is blocked; None if this line is another one."""
     if line.stream != "stderr" or not line.text.startswith(PROFILE_MARKER):
         return None
+    return profile_of(line.name, line.text.removeprefix(PROFILE_MARKER))
+
+
+def profile_of(worker: str, text: str) -> Profile | None:
+    """The profile that a worker has sent while its loop is blocked; None if this is another text."""
     try:
-        return Profile.from_line(line.text.removeprefix(PROFILE_MARKER))
+        return Profile.from_line(text)
     except ValueError as error:
-        log.debug("%s has written no profile: %s", line.name, error)
+        log.debug("%s has sent no profile: %s", worker, error)
         return None
 
 

@@ -38,11 +38,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...actors import ActorSystem, Ref
-from ...runtime import LIVENESS, AiostormError, Clock, LivenessSettings, Rng
+from ...runtime import LIVENESS, AiostormError, Clock, LivenessSettings, Profile, Rng
 from ...transport import ExposedError, Link, LinkSupersededError, LinkTimings, Network, Node, PeerLostError, PeerStarted
 from ..messages import CONTROL, PARENT, SETUP, WorkerJoined, WorkerLeaving
 from ..records import register
-from .heartbeat import write_profile
 from .importing import Importer, TopologyImporter, import_target
 from .joining import Joining
 from .peer_links import PeerLinks
@@ -70,7 +69,8 @@ class WorkerOptions:
     `is_child`: the system ends it with its parent. `targets`: what it may import.
     `any_code`: may its code differ from the parent's? `outlive_s`: how many seconds it goes on without a parent, and
     joins the next one; None: it ends with its parent. `find_parent`: returns the address at which the parent listens
-    now, if that may change; empty: it is not known. `generation`: see WorkerJoined.
+    now, if that may change; empty: it is not known. `generation`: see WorkerJoined. `profiled`: gets profiles of stalls
+    while they last, in another thread; None: they are not passed on.
     """
 
     name: str
@@ -84,6 +84,7 @@ class WorkerOptions:
     outlive_s: float | None = None
     find_parent: Callable[[], str] | None = None
     generation: int = 0
+    profiled: Callable[[Profile], None] | None = None
 
     @property
     def parent_address(self) -> str:
@@ -166,8 +167,9 @@ class _Worker:
         node.on_peer(self._started)
         topologies = TopologyImporter(options.name, options.targets, importer, any_code=options.any_code)
         links, snapshots = PeerLinks(node, options.listen), WorkerSnapshots(self._system, send_to_parent, open_store)
-        profiled = write_profile if options.is_child else None
-        service = self.service = WorkerService(self._system, links, topologies, snapshots, send_to_parent, profiled)
+        service = self.service = WorkerService(
+            self._system, links, topologies, snapshots, send_to_parent, options.profiled
+        )
         for name, actor in ((SETUP, SetupActor(service)), (CONTROL, ControlActor(service))):
             node.offer(name, self._system.spawn(actor, name), to=(PARENT,))
 

@@ -4,7 +4,7 @@
     DATA     version, kind, epoch 8, sequence 8, ack 8, payload      the kinds of DATA, PART and ACK have the bit ASKS
     ACK      version, kind, epoch 8, ack 8                           set if the sender asks for an acknowledgement
     REFUSED  version, kind, incarnation 8, attempt 8
-    PULSE    version, kind, process 8, name              instead of a HELLO, on a connection of its own
+    PULSE    version, kind, process 8, name, [0, note]   instead of a HELLO, on a connection of its own
     PART     version, kind, epoch 8, sequence 8, ack 8, lane 1, total 4, offset 4, a part of a payload
 
 1. Reading allocates no more than the frame. A frame that is not exactly one of the six, of this version, is a
@@ -28,6 +28,9 @@ VERSION: Final = 4
 """The version of the protocol between two links."""
 
 MAX_HELLO_BYTES: Final = 4096
+
+MAX_PULSE_BYTES: Final = 2 * MAX_HELLO_BYTES
+"""With its note; without it, it may take the place of a HELLO, and has the size of one at most."""
 
 _HELLO: Final = struct.Struct("!BBBQQQQQ")
 DATA: Final = struct.Struct("!BBQQQ")
@@ -106,13 +109,18 @@ class LinkRefused:
 
 @dataclass(frozen=True, slots=True)
 class LinkPulse:
-    """The process with this number and name is alive, though its event loop is blocked: a thread sends this."""
+    """The process with this number and name is alive, though its event loop is blocked: a thread sends this.
+
+    `note`: what the thread has to say of that; empty: nothing.
+    """
 
     process: int
     name: str
+    note: bytes = b""
 
     def encode(self) -> bytes:
-        return _PULSE.pack(VERSION, _KIND_PULSE, self.process) + self.name.encode()
+        note = b"\0" + self.note if self.note else b""
+        return _PULSE.pack(VERSION, _KIND_PULSE, self.process) + self.name.encode() + note
 
 
 LinkFrame = LinkHello | LinkData | LinkAck | LinkRefused | LinkPulse
@@ -191,6 +199,9 @@ def _hello(frame: bytes) -> LinkHello:
 
 
 def _pulse(frame: bytes) -> LinkPulse:
-    if not _PULSE.size < len(frame) <= MAX_HELLO_BYTES:
+    if not _PULSE.size < len(frame) <= MAX_PULSE_BYTES:
         raise ProtocolError(f"a PULSE of {len(frame)} bytes")
-    return LinkPulse(_PULSE.unpack_from(frame)[2], frame[_PULSE.size :].decode("ascii", "backslashreplace"))
+    name, marked, note = frame[_PULSE.size :].partition(b"\0")
+    if not 0 < len(name) <= MAX_HELLO_BYTES - _PULSE.size or (marked and not note):
+        raise ProtocolError(f"a PULSE with a name of {len(name)} bytes, and a note of {len(note)}")
+    return LinkPulse(_PULSE.unpack_from(frame)[2], name.decode("ascii", "backslashreplace"), note)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def _ignore(peer: str, found: object) -> None:
+def _ignore(peer: str, *found: object) -> None:
     """The default of `on_peer` and `on_pulse`."""
 
 
@@ -55,7 +55,7 @@ class _Handlers:
 class Links:
     """The links of one process. `on_payload(peer, payload)` and `on_peer(peer, started)` do not wait.
 
-    `on_pulse(peer, process)` is called for each PULSE (see pending connections).
+    `on_pulse(peer, process, note)` is called for each PULSE (see pending connections).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Links:
         *,
         on_payload: Callable[[str, bytes], None],
         on_peer: Callable[[str, PeerStarted], None] = _ignore,
-        on_pulse: Callable[[str, int], None] = _ignore,
+        on_pulse: Callable[[str, int, bytes], None] = _ignore,
         on_failed: Callable[[str, Exception], None] | None = None,
         clock: Clock | None = None,
         rng: Rng | None = None,

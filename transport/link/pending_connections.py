@@ -7,7 +7,7 @@
 1. The first HELLO of a connection contains the peer's name. On an authenticated connection it must be the name that was
    authenticated. At most MAX_PENDING connections are here at a time.
 2. A PULSE is sent by a thread of a process whose event loop is blocked by user code, on a connection of its own. It
-   means that the process is alive. It is not answered.
+   means that the process is alive, and may have a note. It is not answered.
 3. The warnings that peers can cause here are limited (see limited warnings).
 """
 
@@ -40,7 +40,7 @@ class PendingConnections:
         group: asyncio.TaskGroup,
         context: LinkContext,
         assign: Callable[[str, Connection, bytes], bool],
-        on_pulse: Callable[[str, int], None],
+        on_pulse: Callable[[str, int, bytes], None],
     ) -> None:
         self._name = name
         self._group = group
@@ -95,8 +95,8 @@ class PendingConnections:
         """Report each PULSE until the sending thread closes the connection or is silent."""
         found: LinkFrame = pulse
         try:
-            while found == pulse:
-                self._on_pulse(pulse.name, pulse.process)
+            while isinstance(found, LinkPulse) and (found.name, found.process) == (pulse.name, pulse.process):
+                self._on_pulse(found.name, found.process, found.note)
                 async with asyncio.timeout(self._within_s):
                     found = decode(await connection.receive())
         except (ConnectionLostError, TimeoutError) as error:

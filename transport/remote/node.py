@@ -86,7 +86,7 @@ class Node:
         self._handlers: dict[PayloadKind, Handler] = {PayloadKind.ACTOR: self._for_actors}
         self._on_peer: list[Callable[[str, PeerStarted], None]] = []
         self._on_lost: list[Callable[[str, Exception], None]] = []
-        self._on_pulse: list[Callable[[str, int], None]] = []
+        self._on_pulse: list[Callable[[str, int, bytes], None]] = []
 
     @property
     def name(self) -> str:
@@ -176,8 +176,8 @@ class Node:
         """Call `listener(peer, error)` when a link ends before the node does. The listener may open it again."""
         self._on_lost.append(listener)
 
-    def on_pulse(self, listener: Callable[[str, int], None]) -> None:
-        """Call `listener(peer, process)` for each PULSE of a process whose event loop is blocked."""
+    def on_pulse(self, listener: Callable[[str, int, bytes], None]) -> None:
+        """Call `listener(peer, process, note)` for each PULSE of a process whose event loop is blocked."""
         self._on_pulse.append(listener)
 
     # -- actors ------------------------------------------------------------------------------------------------------
@@ -269,9 +269,9 @@ class Node:
             _log.error("%s: the link to %s has failed and is closed", self.name, peer, exc_info=error)
         self._lose(peer, error)
 
-    def _handle_pulse(self, peer: str, process: int) -> None:
+    def _handle_pulse(self, peer: str, process: int, note: bytes) -> None:
         for listener in self._on_pulse:
-            listener(peer, process)
+            listener(peer, process, note)
 
     def _for_actors(self, peer: str, target: int, body: memoryview) -> None:
         self._remote[peer].on_payload(body)

@@ -36,7 +36,7 @@ frames = st.one_of(
     ),
     st.builds(LinkAck, longs, longs, st.booleans()),
     st.builds(LinkRefused, longs, longs),
-    st.builds(LinkPulse, longs, st.text("abc-9", min_size=1, max_size=20)),
+    st.builds(LinkPulse, longs, st.text("abc-9", min_size=1, max_size=20), st.binary(max_size=99)),
 )
 
 
@@ -127,6 +127,10 @@ def test_a_hello_without_an_incarnation_or_an_attempt_is_refused(place: int) -> 
         (LinkHello(1, 1).encode()[:-1], "a HELLO of 42 bytes is cut short"),
         (LinkAck(1, 1).encode()[:-1], "a frame of 17 bytes and kind 3 is too short or too long"),
         (LinkPulse(1, "").encode(), "a PULSE of 10 bytes"),
+        (LinkPulse(1, "", b"note").encode(), "a PULSE with a name of 0 bytes, and a note of 4"),
+        (LinkPulse(1, "n" * 4087).encode(), "a PULSE with a name of 4087 bytes"),
+        (LinkPulse(1, "n").encode() + b"\0", "a PULSE with a name of 1 bytes, and a note of 0"),
+        (LinkPulse(1, "n", b"n" * 8181).encode(), "a PULSE of 8193 bytes"),
     ],
 )
 def test_the_error_says_what_is_wrong_with_a_frame(frame: bytes, error: str) -> None:

@@ -32,7 +32,7 @@ def host(network: Network, received: list[Any], clock: SimClock) -> Links:
         "b",
         network,
         on_payload=lambda peer, payload: received.append((peer, payload)),
-        on_pulse=lambda peer, process: received.append((peer, process)),
+        on_pulse=lambda peer, process, note: received.append((peer, process, *filter(None, [note]))),
         rng=SeededRng("b"),
         clock=clock,
     )
@@ -47,6 +47,9 @@ async def test_a_pulse_reports_a_living_process_and_nothing_else(sim_clock: SimC
             thread.send(LinkPulse(77, "a").encode())
             await asyncio.sleep(1)
         assert received == [("a", 77)] * 3
+        thread.send(LinkPulse(77, "a", b"where").encode())
+        await asyncio.sleep(0.1)
+        assert received.pop() == ("a", 77, b"where")
         thread.send(LinkPulse(78, "a").encode())
         with pytest.raises(ConnectionLostError):
             await thread.receive()
