@@ -73,7 +73,7 @@ from .remote.notes import MAX_MESSAGE_BYTES
 from .remote.ref import RemoteRef
 
 if TYPE_CHECKING:
-    from .net.certificates import Issued, new_authority, new_certificate, new_client_certificate
+    from .net.certificates import Issued, end_of_certificate, new_authority, new_certificate, new_client_certificate
     from .net.websockets import WebSocketNetwork
 
 __all__ = [
@@ -144,6 +144,7 @@ __all__ = [
     "bound_tcp",
     "check_exposure",
     "dial_blocking",
+    "end_of_certificate",
     "fingerprint_in",
     "is_loopback",
     "new_authority",
@@ -179,6 +180,7 @@ _LAZY = {
     # These import libraries that are slow to load or optional.
     "WebSocketNetwork": "net.websockets",
     "Issued": "net.certificates",
+    "end_of_certificate": "net.certificates",
     "new_authority": "net.certificates",
     "new_certificate": "net.certificates",
     "new_client_certificate": "net.certificates",

@@ -17,12 +17,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from .errors import CommandError, errors
 from .options import client_options, debug_option, json_option, take_cluster_options
+
+if TYPE_CHECKING:
+    from ..transport import Secret
 
 CLIENT_ROLES: Final = ("viewer", "operator", "submitter", "admin")
 
@@ -186,15 +189,16 @@ def client(directory: Path, name: str, role: str, days: int, force: bool) -> Non
 def revoke(which: str, debug: bool, **options: Any) -> None:
     """Revoke the certificate of a client: from its next request on no nimbus of the cluster accepts it.
 
-    CERTIFICATE is its file, the folder of the client, or its SHA-256 in hexadecimal. With --nimbus, that needs the role
-    admin. It is for clients only: to exclude a node, make a new CA and token.
+    CERTIFICATE is its file, the folder of the client, or its SHA-256 in hexadecimal. With a file it is known until when
+    it is valid: after that it leaves the list of revoked ones, which has at most 10,000. With --nimbus, that needs the
+    role admin. It is for clients only: to exclude a node, make a new CA and token.
     """
     place = take_cluster_options(options)
     with errors(debug=debug):
         from . import cluster as program
 
-        sha256 = _fingerprint_of(which)
-        program.run(place, lambda opened: program.revoke_certificate(opened, sha256))
+        sha256, ends_s = _fingerprint_of(which)
+        program.run(place, lambda opened: program.revoke_certificate(opened, sha256, ends_s))
     click.echo(f"the certificate {sha256} is revoked")
 
 
@@ -214,25 +218,37 @@ def revoked(as_json: bool, debug: bool, **options: Any) -> None:
     sys.exit(code)
 
 
-def _fingerprint_of(which: str) -> str:
-    """Of a file, a folder of a client, or as it is given. CommandError, CredentialsError."""
+def _fingerprint_of(which: str) -> tuple[str, float]:
+    """Of a file, a folder of a client, or as it is given; and its end (Unix time; 0: not known). CommandError.
+
+    CredentialsError for a file that has none.
+    """
     from ..cluster.access import checked_fingerprint
     from ..transport import fingerprint_in
 
     path = Path(which)
     if path.exists():
-        return fingerprint_in(path / _CERTIFICATE if path.is_dir() else path)
+        path = path / _CERTIFICATE if path.is_dir() else path
+        return fingerprint_in(path), _end_of(path)
     try:
-        return checked_fingerprint(which)
+        return checked_fingerprint(which), 0.0
     except ValueError as error:
         raise CommandError(f"there is no file {which[:200]!r}, and {error}") from error
 
 
-def _make_client(directory: Path, name: str, role: str, days: int, *, force: bool) -> None:
-    from ..transport import Secret, fingerprint_in, new_client_certificate, read_private
+def _end_of(path: Path) -> float:
+    """When the certificate in this file ends, Unix time; 0: not known, without the package `cryptography`."""
+    try:
+        from ..transport import end_of_certificate
+    except ModuleNotFoundError:
+        return 0.0
+    return end_of_certificate(path.read_bytes())
 
-    ca = (directory / _CA_CERTIFICATE).read_bytes()
-    ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
+
+def _make_client(directory: Path, name: str, role: str, days: int, *, force: bool) -> None:
+    from ..transport import fingerprint_in, new_client_certificate
+
+    ca, ca_key = _authority(directory)
     issued = new_client_certificate(ca, ca_key, name, role, time.time(), days)
     place = directory / "clients" / name
     for each in (directory, place.parent, place):
@@ -251,11 +267,10 @@ def _make_node(
     directory: Path, name: str, hosts: tuple[str, ...], days: int, roles: tuple[str, ...], *, force: bool
 ) -> Path:
     """Make the files of a node. Returns their folder."""
-    from ..transport import Credentials, Secret, new_certificate, read_private
+    from ..transport import Credentials, new_certificate
 
+    ca, ca_key = _authority(directory)
     credentials = Credentials.from_file(directory / _CREDENTIALS)
-    ca = (directory / _CA_CERTIFICATE).read_bytes()
-    ca_key = Secret(read_private(directory / _CA_KEY, 64 * 1024))
     issued = new_certificate(ca, ca_key, name, hosts, time.time(), days, _certificate_roles(roles))
     place = directory / "nodes" / name
     for each in (directory, place.parent, place):
@@ -274,6 +289,20 @@ def _make_node(
         "CA's certificate, the cluster's token."
     )
     return place
+
+
+def _authority(directory: Path) -> tuple[bytes, Secret]:
+    """The certificate and the key of the CA in this folder. CommandError if there is none."""
+    from ..transport import Secret, read_private
+
+    missing = [file for file in (_CA_CERTIFICATE, _CA_KEY) if not (directory / file).exists()]
+    if missing:
+        raise CommandError(
+            f"{directory} has no CA ({' and '.join(missing)} missing): name the folder that `aiostorm certs init` has "
+            f"made. If the cluster has none yet, make it on a machine that you trust: aiostorm certs init {directory} "
+            "--cluster NAME"
+        )
+    return (directory / _CA_CERTIFICATE).read_bytes(), Secret(read_private(directory / _CA_KEY, 64 * 1024))
 
 
 def _name_of(host: str) -> str:

@@ -208,9 +208,9 @@ async def revoke_token(cluster: Cluster, name: str) -> int:
     return 0
 
 
-async def revoke_certificate(cluster: Cluster, sha256: str) -> int:
-    """Revoke the certificate of a client."""
-    await cluster.revoke_certificate(sha256)
+async def revoke_certificate(cluster: Cluster, sha256: str, ends_s: float) -> int:
+    """Revoke the certificate of a client. `ends_s`: Unix time of its end; 0: not known."""
+    await cluster.revoke_certificate(sha256, ends_s)
     return 0
 
 

@@ -115,7 +115,8 @@ def revoked_text(found: Sequence[RevokedCertificate], *, as_json: bool) -> str:
         return json.dumps({"revoked": [asdict(each) for each in found]}, indent=2)
     if not found:
         return "no certificate is revoked"
-    return table([(each.sha256, _time(each.revoked_s), printable(each.by)) for each in found], ("SHA-256", "at", "by"))
+    rows = [(each.sha256, _time(each.revoked_s), printable(each.by), _time(each.ends_s)) for each in found]
+    return table(rows, ("SHA-256", "at", "by", "valid until"))
 
 
 def runs_text(each: TopologyInfo) -> str:

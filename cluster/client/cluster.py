@@ -316,18 +316,17 @@ class Cluster:
 
     async def revoked_certificates(self) -> list[RevokedCertificate]:
         """The certificates of clients that no nimbus accepts any more, the oldest first."""
-        return await (
-            self._nimbus.revoked_certificates() if self._nimbus else RevokedCertificates(self._client).listed()
-        )
+        asked = self._nimbus
+        return await (asked.revoked_certificates() if asked else RevokedCertificates(self._client).listed())
 
-    async def revoke_certificate(self, sha256: str) -> None:
-        """Revoke the certificate of a client with this fingerprint. AuditError; ValueError if it is no fingerprint."""
+    async def revoke_certificate(self, sha256: str, ends_s: float = 0.0) -> None:
+        """Revoke that of a client. `ends_s`: Unix time of its end; 0: not known. AuditError, ValueError."""
         if self._nimbus is not None:
-            await self._nimbus.revoke_certificate(sha256)
+            await self._nimbus.revoke_certificate(sha256, ends_s)
             return
         await self._check_cluster()
         async with self._audited.order("revoke_certificate", {"sha256": sha256}):
-            await RevokedCertificates(self._client).add(sha256, self._clock.now(), submitter())
+            await RevokedCertificates(self._client).add(sha256, self._clock.now(), submitter(), ends_s)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 

@@ -173,9 +173,10 @@ class NimbusOrders:
         """The certificates of clients that are not accepted any more."""
         return await self._read("revoked_certificates", list[RevokedCertificate])
 
-    async def revoke_certificate(self, sha256: str) -> None:
+    async def revoke_certificate(self, sha256: str, ends_s: float) -> None:
         """Revoke the certificate of a client."""
-        await self._change("revoke_certificate", {"sha256": sha256})
+        known: dict[str, Any] = {"ends_s": ends_s} if ends_s else {}
+        await self._change("revoke_certificate", {"sha256": sha256, **known})
 
     async def want(self, name: str, wanted: Wanted, wait_s: float | None) -> None:
         """Activate, deactivate or kill."""

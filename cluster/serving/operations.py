@@ -48,12 +48,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A certificate of a client: its SHA-256, in hexadecimal."""
+    """A certificate of a client: its SHA-256, in hexadecimal, and its end, Unix time; 0: not known."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     sha256: str
 
+    ends_s: float = 0.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
@@ -269,7 +270,7 @@ async def _revoked_certificates(session: Session, given: Nothing) -> list[Revoke
 
 
 async def _revoke_certificate(session: Session, given: Fingerprint) -> None:
-    await session.revoke_certificate(given.sha256)
+    await session.revoke_certificate(given.sha256, given.ends_s)
 
 
 OPERATIONS: Final = table_of(

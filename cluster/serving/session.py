@@ -136,9 +136,9 @@ class Session:
         """Revoke a token. ValueError if there is none of this name; CredentialsError, OSError."""
         await asyncio.to_thread(self.tokens.revoke, name)
 
-    async def revoke_certificate(self, sha256: str) -> None:
+    async def revoke_certificate(self, sha256: str, ends_s: float) -> None:
         """Revoke a certificate of a client. ValueError if it is no fingerprint; UnavailableError."""
-        await self.revoked.add(sha256, self._served.clock.now(), self.who)
+        await self.revoked.add(sha256, self._served.clock.now(), self.who, ends_s)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

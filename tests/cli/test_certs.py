@@ -78,7 +78,7 @@ def test_nothing_is_replaced_without_force(aiostorm: Command, made: Path) -> Non
         (("node", "{}", "a/b", "--host", "a.example"), "a name is"),
         (("node", "{}", "main", "--host", "*.example"), "is not a host"),
         (("node", "{}", "main", "--host", "a.example", "--days", "4000"), "the CA is valid until"),
-        (("node", "{}/none", "main", "--host", "a.example"), "No such file"),
+        (("node", "{}/none", "main", "--host", "a.example"), "none has no CA"),
         (("node", "{}", "main"), "Missing option '--host'"),
         (("init", "{}", "--cluster", "a b", "--force"), "cluster's id"),
     ],
@@ -90,6 +90,16 @@ def test_impossible_arguments_are_reported_in_one_message(
     assert outcome.code in (1, 2)
     assert says in outcome.err
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", [("client", "ann", "--role", "viewer"), ("node", "n", "--host", "a.example")])
+def test_without_a_ca_it_says_what_makes_one(aiostorm: Command, tmp_path: Path, command: tuple[str, ...]) -> None:
+    what, *words = command
+    outcome = aiostorm("certs", what, tmp_path / "none", *words)
+    assert outcome.code == 2
+    assert f"aiostorm certs init {tmp_path / 'none'} --cluster NAME" in outcome.err
+    assert "ca.pem and ca-key.pem missing" in outcome.err
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_directory_that_others_can_read_is_refused(aiostorm: Command, tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_commands_show_a_certificate(
             fingerprint_in("certs/clients/viewer/certificate.pem"),
             "cert:admin",
         )
+        assert 89 * 86_400 < revoked["ends_s"] - revoked["revoked_s"] <= 90 * 86_400
         monkeypatch.delenv("AIOSTORM_NIMBUS")
         assert aiostorm("certs", "revoke", "certs/clients/operator").code == 0  # over the store
         assert aiostorm("certs", "revoked").out.count("\n") >= 3

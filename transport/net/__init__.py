@@ -31,7 +31,7 @@ from .tls import PeerCertificate, TlsFiles, fingerprint_in
 from .unix_network import UnixNetwork
 
 if TYPE_CHECKING:
-    from .certificates import Issued, new_authority, new_certificate, new_client_certificate
+    from .certificates import Issued, end_of_certificate, new_authority, new_certificate, new_client_certificate
     from .websockets import WebSocketNetwork
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "WebSocketNetwork",
     "check_exposure",
     "dial",
+    "end_of_certificate",
     "fingerprint_in",
     "new_authority",
     "new_certificate",
@@ -69,7 +70,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "certificates": "Issued new_authority new_certificate new_client_certificate",
+    "certificates": "Issued end_of_certificate new_authority new_certificate new_client_certificate",
     "websockets": "WebSocketNetwork",
 }
 

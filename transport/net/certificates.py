@@ -42,6 +42,14 @@ class Issued:
     expires: datetime
 
 
+def end_of_certificate(pem: bytes) -> float:
+    """The Unix time from which on a certificate is not valid. CredentialsError if there is none."""
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
+    except ValueError as error:
+        raise CredentialsError("this is no certificate in PEM") from error
+
+
 def new_authority(cluster: str, now_s: float, days: int) -> Issued:
     """A CA for the cluster. `now_s`: seconds since 1970."""
     key = ec.generate_private_key(ec.SECP256R1())
