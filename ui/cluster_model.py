@@ -47,7 +47,8 @@ class ClusterTopology:
     `workers`: as wanted; `placed`: that have a slot. `where`: process → node. `running_generation`: of its parent, if
     there is one. `waiting`: why it, or a part of it, has no place. `shown`: it has pages here: it runs on this machine.
     `tasks`: component → tasks, where an order says so; if it is shown, of all components. `pins`: component → labels
-    that a node needs to run its tasks.
+    that a node needs to run its tasks. `taken_back`: why its last rebalance or new code was taken back; empty: it was
+    not.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ClusterTopology:
     shown: bool
     tasks: Mapping[str, int] = field(default_factory=dict)
     pins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    taken_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ def topology_row(info: TopologyInfo, tasks: Mapping[str, int] | None) -> Cluster
         shown=tasks is not None,
         tasks={**(tasks or {}), **record.parallelism},
         pins={name: tuple(sorted(labels)) for name, labels in sorted(record.pins.items())},
+        taken_back=info.refused(0),
     )
 
 

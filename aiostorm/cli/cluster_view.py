@@ -209,7 +209,7 @@ def _generation(each: TopologyInfo) -> str:
 
 
 def _note(each: TopologyInfo) -> str:
-    note = printable(each.degraded or each.waiting)
+    note = printable(each.degraded or each.waiting or each.refused(0))
     return note if len(note) <= NOTE_CHARS else note[: NOTE_CHARS - 1] + "…"
 
 

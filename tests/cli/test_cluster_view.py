@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from aiostorm.cli.cluster_view import nodes_document, nodes_text, show_text, topology_document
+from aiostorm.cli.cluster_view import list_text, nodes_document, nodes_text, show_text, topology_document
 from aiostorm.cluster import NodeInfo, TopologyInfo
-from aiostorm.cluster.nimbus import TopologyRecord
+from aiostorm.cluster.nimbus import RefusedPlan, TopologyRecord
+from aiostorm.ui.managed import topology_row
 
 
 def test_what_workers_may_have_is_shown() -> None:
@@ -24,6 +25,16 @@ def test_what_workers_may_have_is_shown() -> None:
     record = TopologyRecord("m:t", worker_memory_bytes=512 << 20)
     shown = show_text(TopologyInfo("words", record, "ACTIVE", {}), ())
     assert "each worker  512 MiB" in shown
+
+
+def test_why_an_order_was_taken_back_is_shown() -> None:
+    record = TopologyRecord("m:t", generation=4, refused=RefusedPlan(3, "worker-1 does not start"))
+    info = TopologyInfo("words", record, "ACTIVE", {}, running_generation=4)
+    why = "generation 3 of words did not run, and was taken back: worker-1 does not start"
+    assert f"taken back  {why}" in show_text(info, ())
+    assert why[:60] in list_text([info])
+    assert topology_row(info, None).taken_back == why
+    assert topology_row(replace(info, record=TopologyRecord("m:t")), None).taken_back == ""
 
 
 @pytest.mark.parametrize(

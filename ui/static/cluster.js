@@ -65,7 +65,7 @@ function topologyColumns({ data, linkTo, onDone }) {
     { label: "State", cell: (row) => html`<${StateChip} state=${row.state} />${row.wanted !== row.state && html`<span class="key">wanted: ${row.wanted}</span>`}` },
     { label: "Workers", right: true, cell: (row) => (row.placed === row.workers ? count(row.workers) : html`<span class="level-filling">${count(row.placed)} of ${count(row.workers)}</span>`) },
     { label: "Generation", right: true, cell: generation },
-    { label: "Problem", wide: true, cell: (row) => [row.degraded, row.waiting].filter(Boolean).map((text) => html`<div class="level-blocked">${text}</div>`) },
+    { label: "Problem", wide: true, cell: (row) => [row.degraded, row.waiting, row.taken_back].filter(Boolean).map((text) => html`<div class="level-blocked">${text}</div>`) },
     { label: "Where", cell: (row) => html`<${Processes} row=${row} />` },
     data.topologies.some((row) => Object.keys(row.pins).length) && { label: "Pins", cell: (row) => html`<${Pins} pins=${row.pins} />` },
     { label: "Output", cell: (row) => html`<a href=${logLink(row.name, "parent")}>Logs<span class="hidden"> of ${row.name}</span></a>` },
