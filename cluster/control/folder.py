@@ -87,7 +87,10 @@ def find(wanted: str) -> TopologySocket:
         raise ControlError(f"{len(matching)} topologies named {wanted} run here: choose one of {ways}")
     there = f"running: {', '.join(map(str, running))}" if running else "none does"
     skipped = "".join(f". Not searched: {why}" for why in refused)
-    raise ControlError(f"no topology {wanted!r:.200} of yours runs here with `aiostorm run`; {there}{skipped}")
+    raise ControlError(
+        f"no topology {wanted!r:.200} of yours runs here with `aiostorm run`; {there}{skipped}. One that was submitted "
+        "to a cluster is asked on the node of its parent: `aiostorm show NAME` says which"
+    )
 
 
 def running_topologies() -> tuple[list[TopologySocket], list[str]]:

@@ -94,7 +94,10 @@ def test_the_page_of_a_cluster(start: Start, short_path: Path) -> None:
 def test_what_cannot_be_shown_is_one_message(aiostorm: Command) -> None:
     outcome = aiostorm("ui", "orders")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "Error: no topology 'orders' of yours runs here with `aiostorm run`; none does\n"
+    assert outcome.err == (
+        "Error: no topology 'orders' of yours runs here with `aiostorm run`; none does. One that was submitted to a "
+        "cluster is asked on the node of its parent: `aiostorm show NAME` says which\n"
+    )
     assert aiostorm("ui", "--ui", "0.0.0.0:0").code == 78
     assert aiostorm("ui", "--ui=99999").code == 2
     assert "--ui" in aiostorm("ui", "--help").out
