@@ -4,6 +4,8 @@
 2. An address that other machines can reach needs a certificate, or nothing starts: ExposedError. Clients show one of
    the same CA, or a token: without tokens only those with certificates are answered, which is said.
 3. The store is opened for clients with a session of its own: theirs are not the leader's.
+4. Logs of other nodes come from their supervisors, with the credentials of nodes: those of --credentials, else of
+   --certificates, else of the home folder.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..cluster import Cluster, check_name
+from ..cluster import PARENT, WORKER, Cluster, check_name
 from ..cluster.access import AuditLog, RevokedCertificates, TokenFile
 from ..cluster.coordination import Coordination, UnavailableError
+from ..cluster.logs import LOGS, LogsAsked, NodeAwayError, NodeLogs, ProcessLines, last_lines, read_pieces
 from ..cluster.serving import NimbusServer, Served, Uploads
 from ..transport import (
     Credentials,
@@ -28,11 +33,11 @@ from ..transport import (
     TcpAddress,
     TlsFiles,
     is_loopback,
+    open_network,
     parse_address,
     resolved,
 )
 from .errors import CommandError
-from .log_files import last_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,15 +58,20 @@ Logs = Callable[[str, str, int], Awaitable[dict[str, list[str]]]]
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """Where a nimbus answers. `address`: as --listen, or the socket in the home folder."""
+    """Where a nimbus answers. `address`: as --listen, or the socket in the home folder.
+
+    `node`: the folder with the credentials of a node, to ask others for logs; empty: those of the home folder.
+    """
 
     address: str
     tls: TlsFiles | None = None
+    node: str = ""
 
-    @property
-    def shown(self) -> str:
-        """For the record of the leader."""
-        return self.address
+    def for_nodes(self, home: Home) -> Security:
+        """How supervisors are asked. CredentialsError."""
+        if self.node:
+            return Security.from_directory(self.node)
+        return Security(Credentials.from_file(home.credentials))
 
     async def check(self, tokens: TokenFile) -> None:
         """ExposedError if other machines can reach it, and something is missing. NetworkError; CredentialsError."""
@@ -79,18 +89,21 @@ class Answering:
             log.warning("there is no token (`aiostorm token add`): only clients with a certificate are answered")
 
 
-def answering_of(home: Home, listen: str | None, certificates: str | None) -> Answering:
+def answering_of(home: Home, listen: str | None, certificates: str | None, credentials: str | None = None) -> Answering:
     """What the options say. CommandError."""
+    node = credentials or ""
     if listen is None:
         if certificates is not None:
             raise CommandError("--certificates is for --listen HOST:PORT: add it, or leave both out")
-        return Answering(home.nimbus_socket)
+        return Answering(home.nimbus_socket, node=node)
+    if not node and certificates is not None and (Path(certificates) / "credentials").exists():
+        node = certificates
     try:
         parse_address(listen)
     except NetworkError as error:
         raise CommandError(f"--listen: {error}") from error
     files = None if certificates is None else TlsFiles.in_folder(certificates)
-    return Answering(listen, files and TlsFiles(files.certificate, files.key, files.ca, one_sided=True))
+    return Answering(listen, files and TlsFiles(files.certificate, files.key, files.ca, one_sided=True), node)
 
 
 async def check_answering(options: ClusterOptions, answering: Answering) -> None:
@@ -98,18 +111,40 @@ async def check_answering(options: ClusterOptions, answering: Answering) -> None
     await answering.check(TokenFile(options.home.tokens))
 
 
-async def answer_clients(options: ClusterOptions, answering: Answering, open_store: OpenStore, clock: Clock) -> None:
-    """Answer until the call is cancelled, where `check_answering` allows it. NetworkError, CredentialsError."""
+async def answer_clients(
+    options: ClusterOptions,
+    answering: Answering,
+    open_store: OpenStore,
+    clock: Clock,
+    at: asyncio.Future[str] | None = None,
+) -> None:
+    """Answer until the call is cancelled, where `check_answering` allows it. NetworkError, CredentialsError.
+
+    `at`: gets the real address, with the port that the system chose for HOST:0.
+    """
     home = options.home
     tokens = TokenFile(home.tokens, clock)
     served = Served(tokens, AuditLog(home.audit), Uploads(home.nimbus / "code"), logs_of(home), clock)
     # The credentials only say that peers have to authenticate: what they prove is a token of theirs.
     security = Security(await asyncio.to_thread(Credentials.from_file, home.credentials), answering.tls)
-    async with asyncio.TaskGroup() as group, SocketNetwork(security) as network:
+    for_nodes = (await asyncio.to_thread(answering.for_nodes, home)).derived(LOGS)
+    async with (
+        asyncio.TaskGroup() as group,
+        SocketNetwork(security) as network,
+        open_network("nimbus", for_nodes, role=PARENT, roles=(WORKER,)) as nodes,
+        NodeLogs(nodes) as asking,
+    ):
+        served.node_logs = partial(ask_node, home, served, asking)
         group.create_task(keep_open(options, served, open_store, clock))
         server = NimbusServer(served, network)
         own = answering.address == home.nimbus_socket
-        await server.serve(answering.address, lambda at: log.info("answers clients at %s", at), patient=own)
+
+        def listening(address: str) -> None:
+            log.info("answers clients at %s", address)
+            if at is not None and not at.done():
+                at.set_result(address)
+
+        await server.serve(answering.address, listening, patient=own)
 
 
 def logs_of(home: Home) -> Logs:
@@ -120,6 +155,23 @@ def logs_of(home: Home) -> Logs:
         return await asyncio.to_thread(last_lines, home.logs(name), process, lines)
 
     return logs
+
+
+async def ask_node(home: Home, served: Served, asking: NodeLogs, node: str, asked: LogsAsked) -> list[ProcessLines]:
+    """The next lines of a topology's processes on a node. NodeAwayError; ValueError for a name that none has."""
+    check_name(asked.name)
+    if served.cluster is None:
+        raise UnavailableError("this nimbus cannot reach the cluster's store: try again, or another nimbus")
+    record = await served.cluster.supervisor(node)
+    if record is None:
+        raise NodeAwayError("no supervisor of this name is in the cluster now")
+    if record.logs:
+        return await asking.ask(record.logs, asked)
+    if not record.address and record.home == str(home.path):  # of a cluster of one machine
+        return await asyncio.to_thread(read_pieces, home.logs(asked.name), asked)
+    raise NodeAwayError(
+        "its supervisor has no address for its logs: start it with --host, and with this version of aiostorm"
+    )
 
 
 async def keep_open(options: ClusterOptions, served: Served, open_store: OpenStore, clock: Clock) -> None:

@@ -30,7 +30,7 @@ from .cluster_view import (
     topology_document,
 )
 from .errors import CommandError, UnavailableCommandError
-from .logs import json_of, log_to
+from .logs import log_to
 
 if TYPE_CHECKING:
     from ..topology import Config
@@ -175,24 +175,6 @@ async def nodes(cluster: Cluster, *, as_json: bool) -> int:
     """Who leads, and the supervisors."""
     leader, found = await cluster.leader(), await cluster.nodes()
     _print(nodes_text(leader, found), nodes_document(leader, found), as_json=as_json)
-    return 0
-
-
-async def logs(cluster: Cluster, name: str, process: str, lines: int, *, follow: bool, as_json: bool = False) -> int:
-    """The last lines of a topology's processes, on the machine of nimbus."""
-    if follow:
-        raise CommandError("-f needs the files: leave out --nimbus on a node where it runs, or leave out -f")
-    found = await cluster.logs(name, process, lines)
-    if not found:
-        what = f"{name} has no logs of {process!r}" if process else f"there are no logs of {name!r}"
-        raise CommandError(f"{what} on the machine of nimbus: `aiostorm show {name}` says where it runs")
-    if as_json:
-        click.echo(json_of(name, found))
-        return 0
-    width = max(map(len, found))
-    for each, kept in found.items():
-        for line in kept:
-            click.echo(line if process else f"{each:<{width}} | {line}")
     return 0
 
 

@@ -3,18 +3,19 @@
 1. They run until Ctrl-C or SIGTERM, and end with 0 then. A second one ends them at once.
 2. When the session with the store is lost, they open another one and go on: that is no reason to end.
 3. An error that is not expected ends them with 1 and a traceback: what has started them starts them again.
-4. They listen at no port, but nimbus with --listen. A supervisor with an address tries at its start whether its
-   processes will be reached there.
+4. They listen at no port, but nimbus with --listen, and a supervisor with an address, for logs only. It tries at its
+   start whether its processes will be reached there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import platform
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ..cluster import PARENT, WORKER
 from ..cluster.code import Blobs, CodeCache
 from ..cluster.coordination import (
     Coordination,
@@ -32,6 +34,7 @@ from ..cluster.coordination import (
     leader,
     open_coordination,
 )
+from ..cluster.logs import LOGS, LogServer
 from ..cluster.nimbus import CLUSTER, ClusterRecord, Nimbus, SupervisorRecord, pack, unpack
 from ..cluster.supervisor import (
     KEEP_FREE_BYTES,
@@ -52,6 +55,7 @@ from ..cluster.supervisor import (
 from ..cluster.supervisor import found as found_cgroup
 from ..runtime import AiostormError, Clock, LoopClock, ProcessIdentity, boot_id, loop_factory, make_folders
 from ..runtime.processes import DetachedPool
+from ..transport import open_network
 from .answering import Answering, answer_clients, check_answering
 from .cluster_view import leader_text
 from .errors import BusyCommandError, CommandError, ExposedCommandError
@@ -167,15 +171,16 @@ def _opener(store: str, clock: Clock) -> OpenStore:
 
 async def _nimbus(options: ClusterOptions, blobs: str | None, answering: Answering, stop: asyncio.Event) -> None:
     clock, host, pid = LoopClock(), platform.node(), os.getpid()
-    who = {"host": host, "pid": pid, "started": round(clock.now(), 3), "address": answering.shown}
     log.info("nimbus begins on %s (pid %d); store %s", host, pid, options.store)
     open_store = _opener(options.store, clock)
     await check_answering(options, answering)  # before anything is begun
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(keep_leading(open_store, clock, json.dumps(who).encode(), blobs)),
-            group.create_task(answer_clients(options, answering, open_store, clock)),
-        ]
+        at: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        tasks = [group.create_task(answer_clients(options, answering, open_store, clock, at))]
+        # The socket of the home folder may be that of another nimbus, and this one leads nevertheless.
+        address = answering.address if answering.address == options.home.nimbus_socket else await at
+        who = {"host": host, "pid": pid, "started": round(clock.now(), 3), "address": address}
+        tasks.append(group.create_task(keep_leading(open_store, clock, json.dumps(who).encode(), blobs)))
         await stop.wait()
         for task in tasks:
             task.cancel()
@@ -264,7 +269,12 @@ async def _supervise(
     output = home.slots(given.name).parent / "slot.log"
     waiting = ("slot", "--websockets") if listening.host else ("slot",)
     try:
-        async with files.owned(), DetachedPool("aiostorm", waiting, output, ready=READY) as processes:
+        async with (
+            files.owned(),
+            DetachedPool("aiostorm", waiting, output, ready=READY) as processes,
+            serving_logs(home, listening, security, clock) as logs_at,
+        ):
+            record = replace(record, logs=logs_at)
             launcher = Launcher(
                 home,
                 options.store,
@@ -279,6 +289,25 @@ async def _supervise(
             await Supervisor(given.name, record, seams, clock).run(stop)
     finally:
         await code.close()
+
+
+@contextlib.asynccontextmanager
+async def serving_logs(home: Home, listening: Listening, security: Security, clock: Clock) -> AsyncIterator[str]:
+    """Send logs to nimbus. The address; empty: this node has none, and is of a cluster of one machine."""
+    if not listening.host:
+        yield ""
+        return
+    async with (
+        asyncio.TaskGroup() as group,
+        open_network("supervisor", security.derived(LOGS), role=WORKER, roles=(PARENT,)) as network,
+    ):
+        at: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        server = LogServer(home, network, clock)
+        serving = group.create_task(server.serve(listening.listen, at.set_result), name="logs for nimbus")
+        try:
+            yield await at
+        finally:
+            serving.cancel()
 
 
 def isolation_of(cgroup: str, home: Home, name: str) -> Isolation:

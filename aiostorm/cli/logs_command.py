@@ -1,4 +1,4 @@
-"""`aiostorm logs`: show what the processes of a topology of a cluster have logged on this machine."""
+"""`aiostorm logs`: show what the processes of a topology of a cluster have logged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .errors import errors
 from .options import client_options, debug_option, json_option, take_cluster_options
 
 
-@click.command(epilog="Exit codes: 0 shown, 2 there are no such logs here, 130 Ctrl-C.")
+@click.command(
+    epilog="Exit codes: 0 shown, 2 there are no such logs, 69 no node with logs, or no nimbus, answers, 77 the token "
+    "is refused, 130 Ctrl-C."
+)
 @click.argument("name")
 @click.argument("process", required=False, default="")
 @click.option(
@@ -28,15 +31,17 @@ from .options import client_options, debug_option, json_option, take_cluster_opt
 @client_options
 @debug_option
 def logs(name: str, process: str, lines: int, follow: bool, as_json: bool, debug: bool, **options: Any) -> None:
-    """Show what the processes of a topology of a cluster have logged on this machine.
+    """Show what the processes of a topology of a cluster have logged.
 
-    PROCESS is `parent`, or a worker as `worker-1`; without it the lines of all are shown, each with its process. Other
-    machines have the logs of what runs there: `aiostorm show NAME` says where that is. With --nimbus the lines are
-    those of the machine of nimbus. With --json they are objects with `process` and `line`.
+    PROCESS is `parent`, or a worker as `worker-1`; without it the lines of all are shown, each with its process. With
+    --nimbus they are those of all nodes, each with its node; with -f until the topology ends. Without it they are those
+    of this machine: `aiostorm show NAME` says where the others are. With --json they are objects with `process`, `line`
+    and, of all nodes, `node`.
 
     \b
       aiostorm logs orders
       aiostorm logs orders worker-1 -n 1000 -f
+      aiostorm logs orders -f --nimbus aiostorm://10.0.0.1:6700 --token-file ann.token --ca ca.pem
     """
     if follow and as_json:
         raise click.UsageError("--json is one document, and -f has no end: leave out one of them.")
@@ -44,10 +49,11 @@ def logs(name: str, process: str, lines: int, follow: bool, as_json: bool, debug
     with errors(debug=debug):
         if place.asks_nimbus:
             from . import cluster as program
+            from .cluster_logs import show_logs as show_all
 
             sys.exit(
                 program.run(
-                    place, lambda opened: program.logs(opened, name, process, lines, follow=follow, as_json=as_json)
+                    place, lambda opened: show_all(opened, name, process, lines, follow=follow, as_json=as_json)
                 )
             )
         from .log_files import show_logs

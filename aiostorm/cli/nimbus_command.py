@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     help="Folder with certificate.pem, key.pem and ca.pem, of `aiostorm certs node`: for --listen at an address that "
     "other machines can reach.",
 )
+@click.option(
+    "--credentials",
+    type=click.Path(path_type=str, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Folder with the files of a node, of `aiostorm certs node`: with it nimbus reads the logs of other nodes, for "
+    "`aiostorm logs --nimbus`. Default: that of --certificates, if it has the cluster's token.",
+)
 @log_level_option
 @log_format_option
 @debug_option
@@ -45,6 +52,7 @@ def nimbus(
     blobs: str | None,
     listen: str | None,
     certificates: str | None,
+    credentials: str | None,
     log_level: str,
     log_format: LogFormat,
     debug: bool,
@@ -71,5 +79,5 @@ def nimbus(
         if blobs is not None and "://" not in blobs:
             blobs = str(Path(blobs).expanduser().absolute())
         place = take_cluster_options(options)
-        code = run_nimbus(place, blobs, answering_of(place.home, listen, certificates))
+        code = run_nimbus(place, blobs, answering_of(place.home, listen, certificates, credentials))
     sys.exit(code)

@@ -117,8 +117,8 @@ def supervisor(
     Its processes outlive it: when it is started again, it adopts them. (Under systemd that needs KillMode=process.) It
     listens at no port; its processes find each other by sockets in its folder, and only this user can reach them.
 
-    In a cluster of several machines each says its own address. There its processes listen for those of the others, with
-    the certificate and the token that `aiostorm certs init --node` has made:
+    In a cluster of several machines each says its own address. There its processes listen for those of the others, and
+    it for requests of nimbus for logs, with the certificate and the token that `aiostorm certs init --node` has made:
 
     \b
       aiostorm supervisor --slots 8 --label gpu

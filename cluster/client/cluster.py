@@ -28,9 +28,11 @@ from ..coordination import is_there, leader, open_coordination
 from ..home import STORE_VARIABLE, Home
 from ..names import check_name
 from ..nimbus import (
+    SUPERVISORS,
     TOPOLOGIES,
     ErrorEntry,
     OrderError,
+    SupervisorRecord,
     TopologyRecord,
     Wanted,
     merged_pins,
@@ -46,7 +48,7 @@ from .checking import CHECK_S
 from .errors import ClusterError
 from .nimbus import ORDERS, NimbusOrders, asked_nimbus
 from .places import check_state_place
-from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_until
+from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_record, read_until
 from .settings import recorded
 from .stored_code import StoredCode
 from .submission import (
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from ...topology import Config
     from ..access import TokenInfo
     from ..coordination import Coordination
+    from ..logs import LogsAsked, ProcessLines
 
 log = logging.getLogger("aiostorm.client")
 
@@ -305,6 +308,14 @@ class Cluster:
     async def logs(self, name: str, process: str = "", lines: int = 100) -> dict[str, list[str]]:
         """Process → its last lines, on the machine of the nimbus that is asked. ClusterError if none is."""
         return await self._of_nimbus().logs(name, process, lines)
+
+    async def node_logs(self, node: str, asked: LogsAsked) -> list[ProcessLines]:
+        """The next lines of a topology's processes on a node, through the nimbus that is asked. NodeAwayError."""
+        return await self._of_nimbus().node_logs(node, asked)
+
+    async def supervisor(self, node: str) -> SupervisorRecord | None:
+        """What the store says of a node; None: no supervisor of this name is there."""
+        return await read_record(self._client, SupervisorRecord, SUPERVISORS, node)
 
     async def tokens(self) -> list[TokenInfo]:
         """The tokens with which nimbus is asked. ClusterError if no nimbus is asked."""

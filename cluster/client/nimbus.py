@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,6 +32,7 @@ from ..access import (
 )
 from ..code import ArchiveError, BlobError
 from ..coordination import UnavailableError
+from ..logs import LogsAsked, NodeAwayError, ProcessLines
 from ..nimbus import ErrorEntry, OrderError, RecordError, TopologyRecord, Wanted
 from .errors import CheckError, ClusterError, NoClusterError
 from .submission import rebalanced, submitted
@@ -59,6 +60,7 @@ _ERRORS: Final[Mapping[str, type[Exception]]] = {
         ConfigError,
         DeniedError,
         NoClusterError,
+        NodeAwayError,
         OrderError,
         RecordError,
         RequestError,
@@ -160,6 +162,10 @@ class NimbusOrders:
     async def logs(self, name: str, process: str, lines: int) -> dict[str, list[str]]:
         """Process → its last lines, on the machine of nimbus."""
         return await self._read("logs", dict[str, list[str]], name=name, process=process, lines=lines)
+
+    async def node_logs(self, node: str, asked: LogsAsked) -> list[ProcessLines]:
+        """The next lines of a topology's processes on a node. NodeAwayError."""
+        return await self._read("node_logs", list[ProcessLines], node=node, asked=asdict(asked))
 
     async def tokens(self) -> list[TokenInfo]:
         """All tokens."""

@@ -156,7 +156,8 @@ class SupervisorRecord:
     `process`: which process it is, and which session of it. `memory_bytes`, `cores`: what its workers may have
     together; 0: it is not declared. `credentials`: which ones its processes have, as a fingerprint. `failed`: processes
     that do not stay alive here, and those that did not some minutes ago. `limits`: what keeps its processes to what was
-    declared: cgroup or rlimit; empty: an earlier version, which does not say it.
+    declared: cgroup or rlimit; empty: an earlier version, which does not say it. `logs`: the address at which it is
+    asked for the output of its processes; empty: there is none.
     """
 
     host: str
@@ -172,6 +173,7 @@ class SupervisorRecord:
     credentials: str = ""
     failed: tuple[FailedProcess, ...] = ()
     limits: str = ""
+    logs: str = ""
 
 
 @dataclass(frozen=True, slots=True)

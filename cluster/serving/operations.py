@@ -19,6 +19,7 @@ from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from ..access import GIVEN, RequestError, RevokedCertificate, Role, TokenInfo, problems_of
 from ..client import NodeInfo, TopologyInfo
+from ..logs import LogsAsked, ProcessLines
 from ..nimbus import ErrorEntry, Setting, shown_record
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Fingerprint:
     __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
 
     sha256: str
-
     ends_s: float = 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Kill:
@@ -123,6 +124,16 @@ class Logs:
     name: str
     process: str = ""
     lines: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLogs:
+    """The next lines of a topology's processes on a node."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    node: str
+    asked: LogsAsked
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +217,12 @@ async def _logs(session: Session, given: Logs) -> dict[str, list[str]]:
     return await session.logs(given.name, given.process, given.lines)
 
 
+async def _node_logs(session: Session, given: NodeLogs) -> list[ProcessLines]:
+    if given.asked.lines is not None and not 0 <= given.asked.lines <= MAX_LINES:
+        raise ValueError(f"0 to {MAX_LINES:,} lines of each process, not {given.asked.lines:,}")
+    return await session.node_logs(given.node, given.asked)
+
+
 async def _activate(session: Session, given: Name) -> None:
     await session.cluster.activate(given.name)
 
@@ -283,6 +300,7 @@ OPERATIONS: Final = table_of(
         Operation("nimbuses", Role.VIEWER, _nimbuses, gives=list[str]),
         Operation("leader", Role.VIEWER, _leader, gives=str | None),
         Operation("logs", Role.VIEWER, _logs, Logs, dict[str, list[str]]),
+        Operation("node_logs", Role.VIEWER, _node_logs, NodeLogs, list[ProcessLines]),
         Operation("activate", Role.OPERATOR, _activate, Name, changes=True),
         Operation("deactivate", Role.OPERATOR, _deactivate, Name, changes=True),
         Operation("rebalance", Role.OPERATOR, _rebalance, Rebalance, int, changes=True),

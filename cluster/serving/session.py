@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...transport import Connection
     from ..access import AuditLog, Holder, RevokedCertificates, TokenFile
     from ..client import Cluster
+    from ..logs import LogsAsked, ProcessLines
     from .operations import Operation
     from .uploads import UploadedFile, Uploads
 
@@ -49,10 +50,16 @@ _NO_STORE: Final = "this nimbus cannot reach the cluster's store: try again, or 
 Logs = Callable[[str, str, int], Awaitable[dict[str, list[str]]]]
 """Topology, process (empty: all), how many lines → the last lines of each process."""
 
+AskNode = Callable[[str, "LogsAsked"], Awaitable[list["ProcessLines"]]]
+"""A node, and what is asked of its logs → the next lines of each process. NodeAwayError."""
+
 
 @dataclass(slots=True)
 class Served:
-    """What all sessions of a nimbus share. `cluster`, `revoked`: None while the store cannot be reached."""
+    """What all sessions of a nimbus share. `cluster`, `revoked`: None while the store cannot be reached.
+
+    `node_logs`: None: this nimbus asks no nodes.
+    """
 
     tokens: TokenFile
     audit: AuditLog
@@ -61,6 +68,7 @@ class Served:
     clock: Clock
     cluster: Cluster | None = None
     revoked: RevokedCertificates | None = None
+    node_logs: AskNode | None = None
     one_submission: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -110,6 +118,12 @@ class Session:
                         self._connection.send(response)
         finally:
             await self._drop_upload()
+
+    async def node_logs(self, node: str, asked: LogsAsked) -> list[ProcessLines]:
+        """The next lines of a topology's processes on a node. NodeAwayError."""
+        if self._served.node_logs is None:
+            raise RequestError("this nimbus asks no nodes for logs")
+        return await self._served.node_logs(node, asked)
 
     # -- for operations ------------------------------------------------------------------------------------------------
 

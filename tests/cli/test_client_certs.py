@@ -143,6 +143,8 @@ def test_commands_show_a_certificate(
             "cert:admin",
         )
         assert 89 * 86_400 < revoked["ends_s"] - revoked["revoked_s"] <= 90 * 86_400
+        leader = aiostorm("nodes", "--json", *shown("admin")).json["leader"]
+        assert leader["address"] == address_in(log), "the port that the system has chosen"
         monkeypatch.delenv("AIOSTORM_NIMBUS")
         assert aiostorm("certs", "revoke", "certs/clients/operator").code == 0  # over the store
         assert aiostorm("certs", "revoked").out.count("\n") >= 3

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from aiostorm.cli.log_files import last_lines, start_of
 from aiostorm.cluster import Home
+from aiostorm.cluster.logs import last_lines
+from aiostorm.cluster.logs.files import start_of
 
 from .conftest import Command, Process
 
@@ -91,7 +92,7 @@ def test_logs_that_are_not_here(aiostorm: Command, home: Home) -> None:
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("lines", [0, 1, 2, 5, 99, 100, 101])
 def test_where_the_last_lines_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, end: str) -> None:
-    monkeypatch.setattr("aiostorm.cli.log_files.BLOCK_BYTES", 7)
+    monkeypatch.setattr("aiostorm.cluster.logs.files.BLOCK_BYTES", 7)
     every = [f"{'x' * (i % 13)}{i}" for i in range(100)]
     (tmp_path / "log").write_text("\n".join(every) + end)
     with (tmp_path / "log").open("rb") as file:

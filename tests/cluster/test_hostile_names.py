@@ -21,11 +21,11 @@ import aiohttp
 import pytest
 
 from aiostorm.cli.answering import logs_of
-from aiostorm.cli.log_files import last_lines
 from aiostorm.cluster.access import Role, TokenFile, check_token_name, value_of
 from aiostorm.cluster.code import ArchiveError, BlobError, Blobs, archive_of, unpack
 from aiostorm.cluster.control.folder import own_socket
 from aiostorm.cluster.home import Home
+from aiostorm.cluster.logs import last_lines
 from aiostorm.cluster.names import check_name
 from aiostorm.cluster.nimbus import SUPERVISORS, TOPOLOGIES, name_in, path_of
 from aiostorm.runtime import AiostormError, DirectoryStore

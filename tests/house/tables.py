@@ -28,6 +28,7 @@ MACHINES: Final = (
     "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
     "cluster/health.py",
+    "cluster/logs/wire.py",
     "cluster/nimbus/capacity.py",
     "cluster/nimbus/failing.py",
     "cluster/nimbus/free_slots.py",
@@ -254,6 +255,8 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/code/archive.py",  # the files of a folder, packed and unpacked
         "cluster/code/cache.py",  # the unpacked code of this machine
         "cluster/home.py",  # whose is this folder, and who may reach into it?
+        "cluster/logs/files.py",  # the output of processes: no link is followed
+        "cluster/logs/pieces.py",  # which file is it now?
         "cluster/parent_address.py",  # a file that another process writes
         "cluster/stale_files.py",  # which processes are no more
         "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
@@ -392,6 +395,7 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/code/cache.py",  # the unpacked code of this machine
             "cluster/coordination/places.py",  # is there a store?
             "cluster/home.py",  # a folder of the daemons' files
+            "cluster/logs/files.py",  # the output of processes
             "cluster/parent_address.py",  # a file that another process writes
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
