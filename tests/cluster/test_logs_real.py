@@ -55,7 +55,7 @@ async def _logs(nodes: Nodes) -> None:
     assert {(each["process"], each["node"]) for each in document["lines"]} == set(where.items())
     assert document["away"] == {}
     assert "no logs of 'worker-9'" in await _asked("logs", "numbers", "worker-9", *asked, fails=2)
-    assert "did you mean numbers" in await _asked("logs", "numbres", *asked, fails=2)
+    assert "did you mean 'numbers'" in await _asked("logs", "numbres", *asked, fails=2)
     following = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-m", "aiostorm", "logs", "numbers", "-f", *asked),
         cwd=ROOT,

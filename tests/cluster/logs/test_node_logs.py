@@ -31,7 +31,7 @@ TOKEN = Security(Credentials.new("cluster"))
 
 @asynccontextmanager
 async def network(security: Security = TOKEN, role: str = PARENT, of: str = WORKER) -> AsyncIterator[Network]:
-    async with open_network("nimbus", security.derived(LOGS), role=role, roles=(of,)) as made:
+    async with open_network(f"of-{role}", security.derived(LOGS), role=role, roles=(of,)) as made:
         yield made
 
 
@@ -66,10 +66,7 @@ async def test_lines_of_another_node(home: Home) -> None:
             [piece] = await asking.ask(address, LogsAsked("words"))
             assert (piece.process, piece.lines) == ("parent", ("runs",))
             assert await asking.ask(address, LogsAsked("nothing")) == []
-            for asked, why in {
-                LogsAsked(".."): "a topology's name is",
-                LogsAsked("words", lines=-1): "0 or more",
-            }.items():
+            for asked, why in (LogsAsked(".."), "a topology's name is"), (LogsAsked("words", lines=-1), "0 or more"):
                 with pytest.raises(ValueError, match=why):
                     await asking.ask(address, asked)
             with pytest.raises(ValueError, match="the request has"):
@@ -94,9 +91,7 @@ async def test_connections_are_bounded_and_the_first_ones_go_on(home: Home) -> N
             connection.close()
 
 
-@pytest.mark.parametrize(
-    "security", [Security(Credentials.new("another")), TOKEN.derived("something else"), Security()]
-)
+@pytest.mark.parametrize("security", [Security(Credentials.new("another")), TOKEN.derived("something else")])
 async def test_who_has_no_credentials_for_it_is_refused(home: Home, security: Security) -> None:
     async with supervisor(home, f"unix:{home.path}/logs.socket") as address, network(security) as theirs:
         with pytest.raises((AuthenticationError, ConnectionLostError)):

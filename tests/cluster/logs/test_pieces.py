@@ -71,7 +71,8 @@ def test_each_line_comes_once_over_renames(tmp_path: Path, seed: int) -> None:
     """Supervisors rename a log before they start its process again; a process may write before it is read."""
     rng, log, written = random.Random(seed), tmp_path / "worker-1.log", 0
     log.write_text("")
-    reader, read = Reader(tmp_path), list[str]()
+    reader = Reader(tmp_path)
+    read = reader.all()
     for _ in range(60):
         for _ in range(rng.randrange(40)):
             add(log, f"{written} {'x' * rng.choice((0, 10, 5000))}\n")
