@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--credentials",
-    type=click.Path(path_type=str, exists=True, file_okay=False),
+    type=click.Path(path_type=str, file_okay=False),
     metavar="DIR",
     help="Folder with the files of a node, of `aiostorm certs node`: with it nimbus reads the logs of other nodes, for "
     "`aiostorm logs --nimbus`. Default: that of --certificates, if it has the cluster's token.",

@@ -111,7 +111,7 @@ class LogFile:
         """Has another file its name? Then that one is open now."""
         own = os.fstat(file.fileno())
         try:
-            found = self._path.stat()
+            found = os.stat(self._path)
         except FileNotFoundError:
             return False
         if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino):
@@ -156,7 +156,7 @@ def opened(path: Path) -> BinaryIO | None:
     """None: it is not there, perhaps just between two files; or it is a link or no file, and not read."""
     with contextlib.suppress(FileNotFoundError):
         # Without O_NOFOLLOW (Windows) lstat refuses a link; both, because the file may be replaced in between.
-        if not stat.S_ISREG(path.lstat().st_mode):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
             return None
         try:
             file = open(os.open(path, _FLAGS), "rb")  # noqa: SIM115 - who asks for it closes it

@@ -28,7 +28,6 @@ MACHINES: Final = (
     "cluster/coordination/tree.py",
     "cluster/distributed_idle.py",
     "cluster/health.py",
-    "cluster/logs/wire.py",
     "cluster/nimbus/capacity.py",
     "cluster/nimbus/failing.py",
     "cluster/nimbus/free_slots.py",
@@ -255,8 +254,7 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "cluster/code/archive.py",  # the files of a folder, packed and unpacked
         "cluster/code/cache.py",  # the unpacked code of this machine
         "cluster/home.py",  # whose is this folder, and who may reach into it?
-        "cluster/logs/files.py",  # the output of processes: no link is followed
-        "cluster/logs/pieces.py",  # which file is it now?
+        "cluster/logs/*.py",  # the output of processes: no link is followed, and which file is it now?
         "cluster/parent_address.py",  # a file that another process writes
         "cluster/stale_files.py",  # which processes are no more
         "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
@@ -395,12 +393,11 @@ SEAM_METHODS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             "cluster/code/cache.py",  # the unpacked code of this machine
             "cluster/coordination/places.py",  # is there a store?
             "cluster/home.py",  # a folder of the daemons' files
-            "cluster/logs/files.py",  # the output of processes
             "cluster/parent_address.py",  # a file that another process writes
             "cluster/stale_files.py",  # sockets, and folders of them
             "cluster/supervisor/cgroup_tree.py",  # folders and files of cgroup v2
-            "cluster/supervisor/logs.py",  # the logs of processes
-            "cluster/supervisor/old_logs.py",  # those of topologies that have ended
+            "cluster/logs/files.py",  # the output of processes
+            "cluster/supervisor/*logs.py",  # the same, and that of topologies that have ended
             "cluster/supervisor/slot_files.py",  # which processes were started
             "cluster/parent/process_backend.py",  # a folder of sockets
             "cluster/fingerprint.py",  # the source of a module
