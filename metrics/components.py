@@ -113,6 +113,7 @@ class SnapshotMetrics:
     from its trigger until it counted; `size_bytes`: what is stored for it, with the parts that earlier ones have
     written; `age_s`: how long ago it counted. `rolled_back`: how often all tasks went back to a snapshot, the last time
     because of `reason`. `waiting`: why the spouts wait for a snapshot (a sink holds too many rows); empty: they do not.
+    Of all that are kept, together: `stored_bytes`, and how many they may be, `quota_bytes` (0: any number).
     """
 
     number: int | None = None
@@ -126,6 +127,8 @@ class SnapshotMetrics:
     rolled_back: int = 0
     reason: str = ""
     waiting: str = ""
+    stored_bytes: int = 0
+    quota_bytes: int = 0
 
 
 class TopologyMetrics(Mapping[str, ComponentMetrics]):

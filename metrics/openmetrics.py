@@ -202,6 +202,11 @@ def _add_snapshots(family: _MakeFamily, topology: str, metrics: TopologyMetrics)
     family("aiostorm_snapshots_taken", "counter", "Snapshots that count.").add(labels, found.taken)
     family("aiostorm_snapshots_failed", "counter", "Snapshots that failed.").add(labels, found.failed)
     family("aiostorm_rollbacks", "counter", "Returns of all tasks to a snapshot.").add(labels, found.rolled_back)
+    stored = "Of all kept snapshots together."
+    family("aiostorm_snapshots_stored_bytes", "gauge", stored, "bytes").add(labels, found.stored_bytes)
+    if found.quota_bytes:
+        quota = "That the kept snapshots may have together."
+        family("aiostorm_snapshots_quota_bytes", "gauge", quota, "bytes").add(labels, found.quota_bytes)
     if found.taken:
         took = family("aiostorm_snapshot_duration_seconds", "gauge", "Of the last snapshot.", "seconds")
         took.add(labels, found.duration_s)

@@ -12,6 +12,7 @@ manifest.py     what belongs to a snapshot, written last
 governor.py     when the next snapshot begins, and whether it is full
 ranges.py       which keys a task owns, at any parallelism
 keeper.py       the snapshots in a store: written, loaded, removed
+garbage.py      which blobs no snapshot needs, and how many bytes the others have
 listing.py      the snapshots in a store, for people
 fsspec_store.py a store on s3://, gs://, hdfs://, …
 reopening_store.py a store that is opened again after a failed sync
@@ -44,6 +45,7 @@ from .errors import (
     DamagedError,
     ForeignError,
     OwnedError,
+    QuotaError,
     RepeatedOutputError,
     SaveError,
     StateError,
@@ -116,6 +118,7 @@ __all__ = [
     "OwnedError",
     "PackedChunk",
     "Phase",
+    "QuotaError",
     "ReopeningStore",
     "RepeatedOutputError",
     "Rollback",

@@ -266,6 +266,11 @@ class Coordinator:
         self._due_s = min(self._due_s, now_s)
         return self.on_time(now_s) if self.phase is Phase.IDLE else []
 
+    def on_more_space(self, now_s: float) -> list[Action]:
+        """The store may take snapshots again: its last failure delays none."""
+        self._blocked_s = min(self._blocked_s, now_s)
+        return self.on_time(now_s) if self.phase is Phase.IDLE else []
+
     def on_request(self, request: Any, now_s: float, *, savepoint: bool = True) -> list[Action]:
         """A snapshot is requested, for now or as a savepoint. `Answer` names the request."""
         if self.phase is not Phase.CLOSED:
@@ -359,8 +364,7 @@ class Coordinator:
             actions.append(Abort(unknown.number, "the store has no manifest of it"))
         self.durable = number
         self._highest = max(self._highest, number or 0)
-        interval_s = self.settings.interval_s
-        self._due_s = now_s + (interval_s if number is None else interval_s * FIRST_SHARE)
+        self._due_s = now_s + self.settings.interval_s * (1.0 if number is None else FIRST_SHARE)
         if number is None:
             self.phase = Phase.IDLE
             return actions + self.on_time(now_s)
@@ -403,8 +407,7 @@ class Coordinator:
         return self._abort(current, reason, now_s)
 
     def _store_failed(self, current: _Snapshot, reason: str, now_s: float) -> list[Action]:
-        settings = self.settings
-        self._blocked_s = now_s + min(settings.interval_s * 2.0**self._store_failures, settings.timeout_s)
+        self._blocked_s = now_s + min(self.settings.interval_s * 2.0**self._store_failures, self.settings.timeout_s)
         self._store_failures = min(self._store_failures + 1, MOST_DOUBLINGS)
         return self._abort(current, reason, now_s)
 

@@ -58,6 +58,10 @@ class SaveError(StateError):
         super().__init__(reason)
 
 
+class QuotaError(SaveError):
+    """The snapshots would have more bytes than topology.state.quota.mb allows. The snapshot does not count."""
+
+
 class OwnedError(StateError):
     """The folder contains the state of another topology, or another process has taken it over."""
 

@@ -5,14 +5,15 @@
 
 1. A snapshot counts when `commit` has returned. Before that, the one before it counts.
 2. After a crash at any step, one whole snapshot is loaded: the last that counts, or the one that was being committed.
-3. Kept are the newest `keep` snapshots, savepoints, and all blobs that they name. Garbage is found by listing, and what
-   is not older than the oldest kept snapshot stays: it may be of a snapshot that is being written. So no number is used
-   twice: the next number is above all that the store contains.
+3. Kept are the newest `keep` snapshots, savepoints, and all blobs that they name. Other blobs are removed when they
+   are found: at `open`, with each commit, and when a snapshot has failed (see garbage, with each interleaving). The
+   highest number stays. So no number is used twice: the next number is above all that the store contains.
 4. A folder belongs to one topology; another one is refused. Of two processes with one topology the one that opened the
    folder last owns it, and `commit` of the other is refused. (DirectoryStore refuses a second process at once.)
    `commit` looks for the owner after the manifest is durable, and `open` lists manifests after it has become the owner:
    so a snapshot of the other either is found by `open`, or does not count.
 5. A manifest that cannot be read is never removed: an operator may want to see it.
+6. A snapshot that would bring what is kept above the quota does not count: its manifest is not written.
 
 From: Flink's CompletedCheckpointStore; JStorm's SnapshotStateMaster.
 """
@@ -26,9 +27,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ..runtime import Clock, LoopTurns, Store, StoreError
-from .blobs import Blob, BlobName, BlobRef, BlobWriter, body_of
+from .blobs import Blob, BlobRef, BlobWriter, body_of
 from .chunks import Captured, Chunk, PackedChunk, unpack_chunks
-from .errors import DamagedError, OwnedError, SaveError, StateError
+from .errors import DamagedError, OwnedError, QuotaError, SaveError, StateError
+from .garbage import garbage, highest_number, kept_manifests, stored_bytes
 from .manifest import (
     PREFIX,
     Manifest,
@@ -50,15 +52,21 @@ _log = logging.getLogger("aiostorm.state")
 
 
 class Keeper:
-    """The snapshots of a topology. `incarnation`: a number that differs for each process; call `open` first."""
+    """The snapshots of a topology. `incarnation`: a number that differs for each process; call `open` first.
 
-    def __init__(self, store: Store, topology: str, incarnation: int, *, keep: int = KEEP) -> None:
+    `quota_bytes`: of all blobs that kept snapshots name; None: any number. It and `keep` may be changed at any time.
+    """
+
+    def __init__(
+        self, store: Store, topology: str, incarnation: int, *, keep: int = KEEP, quota_bytes: int | None = None
+    ) -> None:
         if keep < 1:
             raise ValueError(f"at least one snapshot is kept: keep={keep}")
+        self.keep = keep
+        self.quota_bytes = quota_bytes
         self._store = store
         self._topology = topology
         self._incarnation = incarnation
-        self._keep = keep
         self._manifests: dict[int, Manifest] = {}
         self._unreadable: dict[int, DamagedError] = {}
         self._undecided = ""
@@ -73,6 +81,11 @@ class Keeper:
     def highest(self) -> int:
         """The number of the newest snapshot, also of one that cannot be read; 0: there is none."""
         return max([0, *self._manifests, *self._unreadable])
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of all blobs that snapshots name, without those whose manifest cannot be read."""
+        return stored_bytes(self._manifests.values())
 
     @property
     def is_undecided(self) -> bool:
@@ -91,7 +104,9 @@ class Keeper:
         await self._write("the folder cannot be used", OWNER, pack_framed(_MAGIC, _FORMAT, owner))
         await self.sync()
         names = await self._read_manifests()
-        return 1 + max((found for name in names if (found := _number_of(name)) is not None), default=0)
+        highest = highest_number(names)
+        await self._remove(garbage(names, self._manifests, self._oldest(), highest), "blobs of failed snapshots")
+        return 1 + highest
 
     async def _read_manifests(self) -> list[str]:
         """Read those that were not read yet, and forget those that were removed. Returns the names of all blobs."""
@@ -124,18 +139,19 @@ class Keeper:
     async def commit(self, manifest: Manifest) -> None:
         """Write the manifest of a snapshot whose blobs are durable, then remove garbage.
 
-        OwnedError: another process has the folder. SaveError: if it is `undecided`, the snapshot may count: open the
-        store again with another keeper, and load what is there; this one commits nothing more. ValueError for a number
-        that is not above all others.
+        OwnedError: another process has the folder. QuotaError. SaveError: if it is `undecided`, the snapshot may count:
+        open the store again with another keeper, and load what is there; this one commits nothing more. ValueError for
+        a number that is not above all others.
         """
         if manifest.topology != self._topology or manifest.number <= self.highest:
             raise ValueError(f"{manifest.name} of {manifest.topology!r}: another topology, or a number that is used")
         if self._undecided:
             raise SaveError(f"{self._topology}: {self._undecided} may count: open the store again", undecided=True)
+        self._check_quota(manifest)
         await self._write_manifest(manifest)
         self._manifests[manifest.number] = manifest
         try:
-            await self._remove_garbage()
+            await self._remove_garbage(manifest.number - 1)
         except StoreError as error:
             _log.warning("%s: old snapshots were not removed: %s", self._topology, error)
 
@@ -165,19 +181,55 @@ class Keeper:
         except StoreError as error:
             raise SaveError(f"{self._topology}: {what}: {error}") from error
 
-    async def _remove_garbage(self) -> None:
-        newest = self.numbers[-self._keep :]
-        kept = {number: found for number, found in self._manifests.items() if number in newest or found.savepoint}
+    async def remove_failed(self, number: int) -> None:
+        """Remove the blobs of snapshot `number`, which has failed for good, and of earlier ones. Never raises.
+
+        What cannot be removed now is tried again with the next snapshot.
+        """
+        if self._undecided:
+            return
+        try:
+            names = await self._store.names()
+            await self._check_owner()  # after the listing: see garbage
+        except (StoreError, OwnedError) as error:
+            _log.warning("%s: the blobs of failed snapshot %d stay for now: %s", self._topology, number, error)
+            return
+        found = garbage(names, self._manifests, self._oldest(), number)
+        await self._remove(found, f"the blobs of failed snapshot {number}")
+
+    def _check_quota(self, manifest: Manifest) -> None:
+        """After the commit it must hold: until then there is also what the commit removes."""
+        quota = self.quota_bytes
+        if quota is None:
+            return
+        after = stored_bytes(kept_manifests({**self._manifests, manifest.number: manifest}, self.keep).values())
+        if after > quota:
+            raise QuotaError(
+                f"{self._topology}: with snapshot {manifest.number} those that are kept would have {after:,} bytes, "
+                f"and topology.state.quota.mb allows {quota:,}: raise it (aiostorm update), keep fewer "
+                "(topology.snapshot.keep), or keep less state. Data goes on meanwhile, without new snapshots"
+            )
+
+    def _oldest(self) -> int:
+        """The number of the oldest that is among the newest `keep`; 0: there is none."""
+        return min(self.numbers[-self.keep :], default=0)
+
+    async def _remove_garbage(self, until: int) -> None:
+        kept = kept_manifests(self._manifests, self.keep)
         for number in self._manifests.keys() - kept.keys():
             await self._store.remove(f"{PREFIX}{number}")
         if len(kept) != len(self._manifests):
             await self._store.sync()  # a manifest must not come back without its blobs
             self._manifests = kept
-        needed = {name for found in kept.values() for name in found.blob_names}
-        for name in await self._store.names("t"):
-            blob = BlobName.parse(name)
-            if blob is not None and blob.number < newest[0] and name not in needed:
+        for name in garbage(await self._store.names(), kept, self._oldest(), until):
+            await self._store.remove(name)
+
+    async def _remove(self, names: Sequence[str], what: str) -> None:
+        try:
+            for name in names:
                 await self._store.remove(name)
+        except StoreError as error:
+            _log.warning("%s: %s stay for now: %s", self._topology, what, error)
 
     # -- the owner ---------------------------------------------------------------------------------------------------
 
@@ -258,11 +310,6 @@ class SavedTask(NamedTuple):
     rows: int
     full: bool
     loop_s: float
-
-
-def _number_of(name: str) -> int | None:
-    blob = BlobName.parse(name)
-    return blob.number if blob is not None else manifest_number(name)
 
 
 class Blobs(Protocol):

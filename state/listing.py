@@ -30,7 +30,8 @@ class ListedComponent:
 class ListedSnapshot:
     """A snapshot. `taken_s`: since 1970. `problem`: why it cannot be loaded; empty: it can.
 
-    If its manifest cannot be read, only its number is known.
+    `new_bytes`: of its blobs that no older one needs, so that their sum is what all have together. If its manifest
+    cannot be read, only its number is known.
     """
 
     number: int
@@ -39,6 +40,7 @@ class ListedSnapshot:
     savepoint: bool = False
     components: tuple[ListedComponent, ...] = ()
     problem: str = ""
+    new_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -49,7 +51,8 @@ class ListedSnapshot:
 async def list_snapshots(store: Store) -> list[ListedSnapshot]:
     """The snapshots in a store, the oldest first. StoreError if it cannot be read."""
     checked: dict[str, str] = {}
-    found = [await _listed(store, name, number, checked) for name, number in await _manifests(store)]
+    counted: set[str] = set()
+    found = [await _listed(store, name, number, checked, counted) for name, number in await _manifests(store)]
     there = {number for _, number in await _manifests(store)} if any(each.problem for each in found) else set[int]()
     return [each for each in found if not each.problem or each.number in there]
 
@@ -60,11 +63,13 @@ async def _manifests(store: Store) -> list[tuple[str, int]]:
     return sorted(numbers, key=lambda each: each[1])
 
 
-async def _listed(store: Store, name: str, number: int, checked: dict[str, str]) -> ListedSnapshot:
+async def _listed(store: Store, name: str, number: int, checked: dict[str, str], counted: set[str]) -> ListedSnapshot:
     try:
         manifest = read_manifest(name, await store.read(name))
     except (DamagedError, ForeignError) as error:
         return ListedSnapshot(number, problem=str(error))
+    new_bytes = sum(ref.size_bytes for part in manifest.tasks for ref in part.blobs if ref.name not in counted)
+    counted |= manifest.blob_names
     return ListedSnapshot(
         number,
         manifest.topology,
@@ -79,6 +84,7 @@ async def _listed(store: Store, name: str, number: int, checked: dict[str, str])
             for part in manifest.plan
         ),
         await _problem(store, manifest, checked),
+        new_bytes,
     )
 
 

@@ -150,7 +150,9 @@ UPDATABLE = frozenset(
         "mailbox_target_ms",
         "max_spout_pending",
         "message_timeout_s",
+        "snapshot_keep",
         "stall_report_s",
+        "state_quota_mb",
         "tick_tuple_freq_s",
     }
 )

@@ -65,6 +65,13 @@ class SnapshotConfig(BaseModel):
     snapshot_keep: _Count = setting(
         3, "Snapshots that are kept; savepoints are never removed.", "topology.snapshot.keep", ge=1
     )
+    state_quota_mb: _Count | None = setting(
+        None,
+        "Mebibytes that the kept snapshots may have together; more: snapshots fail, and data goes on. None: no limit.",
+        "topology.state.quota.mb",
+        ge=1,
+        le=2**40,
+    )
     snapshot_failures_max: _Count = setting(
         3,
         "Snapshots in a row that may fail before all tasks are rolled back to the last good one.",

@@ -212,6 +212,8 @@ def snapshots_text(found: SnapshotMetrics, *, running: bool = False) -> str:
         took = f"{found.duration_s:.1f} s" if found.duration_s >= 1 else f"{found.duration_s * 1000:.0f} ms"
         text = f"{found.taken:,} taken, the last is number {found.number}: {age}took {took}"
         text += f", {_count(found.size_bytes, 'byte')}"
+    if found.quota_bytes:
+        text += f"; {found.stored_bytes:,} of {_count(found.quota_bytes, 'byte')} kept"
     if found.failing:
         text += f"; {found.failing:,} failed since: {_short(printable(found.problem), 200)}"
     if found.waiting:

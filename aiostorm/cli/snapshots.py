@@ -35,7 +35,7 @@ def read_snapshots(place: str) -> list[ListedSnapshot]:
 
 
 def as_text(place: str, found: Sequence[ListedSnapshot]) -> str:
-    """A line for each snapshot, and one for each problem."""
+    """A line for each snapshot, one for all together, and one for each problem."""
     if not found:
         return f"{place}: no snapshots"
     rows = [
@@ -46,7 +46,7 @@ def as_text(place: str, found: Sequence[ListedSnapshot]) -> str:
     ]
     text = table(rows, ("number", "taken", "bytes", "topology", "kind", "tasks"), frozenset({0, 2}))
     problems = [f"snapshot {each.number} cannot be restored: {each.problem}" for each in found if each.problem]
-    return "\n".join([text, *problems])
+    return "\n".join([text, f"together: {total_bytes(found):,} bytes", *problems])
 
 
 def as_json(place: str, found: Sequence[ListedSnapshot]) -> str:
@@ -55,7 +55,12 @@ def as_json(place: str, found: Sequence[ListedSnapshot]) -> str:
         {**asdict(each), "size_bytes": each.size_bytes, "taken": _time(each) if each.topology else None}
         for each in found
     ]
-    return json.dumps({"place": place, "snapshots": snapshots}, indent=2)
+    return json.dumps({"place": place, "snapshots": snapshots, "total_bytes": total_bytes(found)}, indent=2)
+
+
+def total_bytes(found: Sequence[ListedSnapshot]) -> int:
+    """Of the blobs of all snapshots; what several need counts once."""
+    return sum(each.new_bytes for each in found)
 
 
 def _time(snapshot: ListedSnapshot) -> str:

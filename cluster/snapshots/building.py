@@ -40,7 +40,7 @@ def exactly_once_runtime(
     plan = make_plan(topology, config)
     incarnation = int.from_bytes(system.rng.token_bytes(6), "big")
     where = state_place(config.state_dir, name)
-    place = SnapshotPlace(where, name, incarnation, config.snapshot_keep, open_place or open_store)
+    place = SnapshotPlace(where, name, incarnation, config, open_place or open_store)
     manager = SnapshotManager(system, name, config, Components(topology, plan), place, gave_up)
     return ExactlyOnceRuntime(plan, manager, make(place), beginning, _sinks(topology))
 

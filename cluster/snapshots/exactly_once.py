@@ -78,7 +78,9 @@ class ExactlyOnceRuntime:
             self._manager.started(inner, setup)
 
     async def update(self, config: Config) -> None:
-        await self.inner.update(config)
+        inner = self.inner
+        self._manager.update(config)
+        await inner.update(config)
 
     async def want_traces(self, spouts: Sequence[str], count: int) -> None:
         """Without effect: with exactly once tuples are in no tree."""

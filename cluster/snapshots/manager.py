@@ -128,6 +128,7 @@ class SnapshotManager:
         self._coordinator = Coordinator(tasks, self._pace.settings, highest=highest)
         number = None if manifest is None else manifest.number
         self._pace.restored(number)
+        self._pace.stored(self._place.keeper)
         if manifest is not None:
             self._components.check(manifest)
             log.info("topology %s continues from snapshot %d in %s", self._name, number, self._place.where)
@@ -168,6 +169,12 @@ class SnapshotManager:
         request = self._pace.new_request()
         self._apply(self._coordinator.on_request(request, self._now_s(), savepoint=savepoint))
         return request
+
+    def update(self, config: Config) -> None:
+        """Other settings: at once if snapshots that did not fit may fit now."""
+        if self._place.update(config) and self._runtime is not None:
+            self._pace.stored(self._place.keeper)
+            self._apply(self._coordinator.on_more_space(self._now_s()))
 
     async def listed(self) -> list[ListedSnapshot]:
         """The snapshots that are there, read and checked. StoreError."""
@@ -259,6 +266,9 @@ class SnapshotManager:
                     log.warning("topology %s: snapshot %d has failed: %s", self._name, action.number, action.reason)
                     self._warn_of_held()
                     runtime.send(AbortSnapshot(action.number, self._coordinator.incarnation))
+                    self._place.failed = action.number
+                    if "removal" not in self._work:
+                        self._start("removal", self._place.remove_failed())
                 case Rollback():
                     self._pace.held.clear()  # the tasks that hold rows end
                     self._wanted = action
@@ -300,6 +310,7 @@ class SnapshotManager:
             self._gave_up(f"/{self._name}/snapshots", error)
         else:
             coordinator.postpone(self._pace.finished(manifest, self._now_s()))
+            self._pace.stored(self._place.keeper)
             self._apply(coordinator.on_written(number, self._now_s()))
 
     async def _roll_back(self, runtime: Rebuildable) -> None:

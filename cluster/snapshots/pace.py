@@ -12,7 +12,7 @@ from ...state import Governor, SnapshotSettings
 from .held import HeldSinks
 
 if TYPE_CHECKING:
-    from ...state import Manifest
+    from ...state import Keeper, Manifest
     from ...topology import Config
     from .messages import TasksSaved
 
@@ -74,6 +74,10 @@ class SnapshotPace:
         )
         self._governor.finished(self._began_s, self._loop_s)
         return self._governor.due_s(now_s)
+
+    def stored(self, keeper: Keeper) -> None:
+        """What all kept snapshots have together may have changed, or their quota."""
+        self._metrics = replace(self._metrics, stored_bytes=keeper.stored_bytes, quota_bytes=keeper.quota_bytes or 0)
 
     def new_request(self) -> asyncio.Future[int]:
         """A caller waits for a snapshot: its number."""

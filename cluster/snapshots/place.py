@@ -20,6 +20,7 @@ from ...topology import ConfigError
 if TYPE_CHECKING:
     from ...runtime import Store
     from ...state import Manifest
+    from ...topology import Config
 
 Restore = Literal["latest"] | int | None
 """The snapshot to begin with: the newest, the one with this number, or none."""
@@ -40,25 +41,44 @@ FOLDER: Final = os.path.join(".aiostorm", "state")
 class SnapshotPlace:
     """The snapshots of one topology. `where`: a folder or a URL. `make_store` opens it.
 
-    `incarnation`: differs for each process that uses the place.
+    `incarnation`: differs for each process that uses the place. `config`: how many snapshots are kept, and their quota.
+    `failed`: the newest snapshot that has failed, whose blobs `remove_failed` removes; 0: none.
     """
 
     def __init__(
-        self, where: str, topology: str, incarnation: int, keep: int, make_store: Callable[[str], Store]
+        self, where: str, topology: str, incarnation: int, config: Config, make_store: Callable[[str], Store]
     ) -> None:
         self.where = where
         self.store = ReopeningStore(lambda: make_store(where))
         self.keeper: Keeper
         self.incarnation = incarnation
+        self.failed = 0
         self._topology = topology
-        self._keep = keep
+        self._config = config
 
     async def open(self) -> int:
         """Take the place over, or read it again. Returns the first free number. StateError, StoreError."""
-        keeper = Keeper(self.store, self._topology, self.incarnation, keep=self._keep)
+        keeper = Keeper(self.store, self._topology, self.incarnation)
         free = await keeper.open()
         self.keeper = keeper
+        self._set_limits()  # they may have changed meanwhile
         return free
+
+    def update(self, config: Config) -> bool:
+        """Keep as many snapshots, and of as many bytes, as it says from now on. Has that changed?"""
+        before = self._config
+        self._config = config
+        self._set_limits()
+        return (before.snapshot_keep, before.state_quota_mb) != (config.snapshot_keep, config.state_quota_mb)
+
+    def _set_limits(self) -> None:
+        self.keeper.keep, self.keeper.quota_bytes = self._config.snapshot_keep, quota_bytes_of(self._config)
+
+    async def remove_failed(self) -> None:
+        """Remove the blobs of snapshots that have failed, until none is noted. Never raises for the store."""
+        while number := self.failed:
+            self.failed = 0
+            await self.keeper.remove_failed(number)
 
     async def choose(self, restore: Restore) -> Manifest | None:
         """The snapshot to begin with; None: begin from the start. StateError, StoreError."""
@@ -106,6 +126,11 @@ class SnapshotPlace:
     async def close(self) -> None:
         """Release the place."""
         await self.store.close()
+
+
+def quota_bytes_of(config: Config) -> int | None:
+    """How many bytes the kept snapshots may have; None: any number."""
+    return None if config.state_quota_mb is None else config.state_quota_mb * 1024 * 1024
 
 
 def state_place(state_dir: str | None, topology: str) -> str:

@@ -194,6 +194,8 @@ def test_rollbacks_and_failed_snapshots_are_shown():
         "12 taken, the last is number 17: 0.5 s ago, took 1.2 s, 1 byte; 2 failed since: the disk is full; "
         "rolled back 3 times"
     )
+    limited = SnapshotMetrics(17, taken=12, size_bytes=99, stored_bytes=2_000, quota_bytes=1_048_576)
+    assert snapshots_text(limited).endswith("took 0 ms, 99 bytes; 2,000 of 1,048,576 bytes kept")
     assert snapshots_text(SnapshotMetrics()) == "none taken"
     assert snapshots_text(SnapshotMetrics(4)) == "none taken since number 4, the first"
     assert stopped_text(report(snapshots=SnapshotMetrics())) == "the next run begins from the start"

@@ -46,7 +46,7 @@ def test_the_snapshots_of_a_folder(aiostorm: Command, tmp_path: Path) -> None:
     assert aiostorm("run", EXACT, *options).code == 0
     outcome = aiostorm("snapshots", str(tmp_path))
     assert (outcome.code, outcome.err) == (0, "")
-    head, *rows = outcome.out.splitlines()
+    head, *rows, together = outcome.out.splitlines()
     assert head.split() == ["number", "taken", "bytes", "topology", "kind", "tasks"]
     assert re.fullmatch(
         r" *\d+  20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\+00:00 +\d+  sums +snapshot  numbers: 1, sum: 1", rows[-1]
@@ -59,6 +59,8 @@ def test_the_snapshots_of_a_folder(aiostorm: Command, tmp_path: Path) -> None:
     assert {part["component"]: part["tasks"] for part in last["components"]} == {"numbers": 1, "sum": 1}
     assert last["size_bytes"] == sum(part["size_bytes"] for part in last["components"]) > 0
     assert str(last["number"]) == rows[-1].split()[0]
+    assert together == f"together: {found['total_bytes']:,} bytes"
+    assert found["total_bytes"] == sum(path.stat().st_size for path in tmp_path.glob("t*"))
 
 
 def test_damaged_snapshots_are_named_with_the_reason(aiostorm: Command, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ MACHINES: Final = (
     "state/chunks.py",
     "state/deltas.py",
     "state/errors.py",
+    "state/garbage.py",
     "state/governor.py",
     "state/keyed.py",
     "state/manifest.py",

@@ -33,7 +33,7 @@ from aiostorm.testing import FixedSpout, Recorder
 from ..tasks.parts import line, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
-SNAPSHOTS = SnapshotMetrics(3, 2, 1, duration_s=0.5, size_bytes=99, age_s=7.0)
+SNAPSHOTS = SnapshotMetrics(3, 2, 1, duration_s=0.5, size_bytes=99, age_s=7.0, stored_bytes=120, quota_bytes=1000)
 LATENCY = Histogram(((-88, 3), (0, 2), (4, 1)), 4.5)
 
 
@@ -106,6 +106,9 @@ def test_the_numbers(kind: str) -> None:
         samples(found["aiostorm_snapshots_taken"])["aiostorm_snapshots_taken_total", frozenset({("topology", "t")})]
         == 2
     )
+    for name, value in (("stored", 120), ("quota", 1000)):
+        found_bytes = samples(found[f"aiostorm_snapshots_{name}_bytes"])
+        assert found_bytes == {(f"aiostorm_snapshots_{name}_bytes", frozenset({("topology", "t")})): value}
     assert text.endswith("# EOF\n") == (kind == OPENMETRICS)
     assert found["aiostorm_tuples_executed"].type == "counter"
     assert found["aiostorm_tuples_executed"].documentation == "Tuples executed."

@@ -73,6 +73,7 @@ STORM_KEYS = {
     "snapshot_max_share": ["topology.snapshot.max.share"],
     "snapshot_timeout_ms": ["topology.snapshot.timeout.ms"],
     "snapshot_keep": ["topology.snapshot.keep"],
+    "state_quota_mb": ["topology.state.quota.mb"],
     "snapshot_failures_max": ["topology.snapshot.failures.max"],
     "sink_held_max_rows": ["topology.sink.held.max.rows"],
     "sink_held_max_bytes": ["topology.sink.held.max.bytes"],
@@ -92,7 +93,7 @@ OTHER |= {"backpressure_enable": False, "backpressure_high_mark": 0.7, "backpres
 OTHER |= {"backpressure_trigger_ratio": 0.5, "backpressure_sample_rate": 0.5}
 OTHER |= {"worker_timeout_s": 7, "worker_start_timeout_s": 90, "worker_child_parent_timeout_s": 90}
 OTHER |= {"guarantee": "exactly-once", "state_dir": "s3://state", "snapshot_max_share": 0.5, "state_on_error": "skip"}
-OTHER |= {"snapshot_keep": 2, "snapshot_failures_max": 2}
+OTHER |= {"snapshot_keep": 2, "state_quota_mb": 7, "snapshot_failures_max": 2}
 OTHER |= {"sink_held_max_rows": 7, "sink_held_max_bytes": 7}
 OTHER["acker_executors"] = 0  # the only number of ackers for every guarantee
 

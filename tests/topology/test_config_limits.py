@@ -49,6 +49,7 @@ LIMITS: list[tuple[str, Any, tuple[Any, ...], tuple[Any, ...]]] = [
     ("snapshot_max_share", 0.03, (0.001, 1), (0, 1.001)),
     ("snapshot_timeout_ms", 60000.0, (0.001,), (0,)),
     ("snapshot_keep", 3, (1,), (0, True)),
+    ("state_quota_mb", None, (1, 2**40), (0, True, 2**40 + 1)),
     ("snapshot_failures_max", 3, (1,), (0,)),
     ("sink_held_max_rows", 1_000_000, (1,), (0, True)),
     ("sink_held_max_bytes", 268_435_456, (1,), (0, True)),

@@ -10,6 +10,7 @@ function Stats({ found }) {
       <${Stat} label="Newest" value=${found.number === null ? "–" : `${found.number}`} note=${found.taken ? `counted ${duration(found.age_s)} ago` : "from an earlier run"} />
       <${Stat} label="Took" value=${found.taken ? duration(found.duration_s) : "–"} note="trigger to commit" />
       <${Stat} label="Size" value=${found.taken ? bytes(found.size_bytes) : "–"} note="with parts of earlier ones" />
+      <${Stat} label="Kept" value=${found.stored_bytes ? bytes(found.stored_bytes) : "–"} note=${found.quota_bytes ? `of ${bytes(found.quota_bytes)} at most` : "all together"} tone=${found.quota_bytes && found.stored_bytes > found.quota_bytes ? "warn" : ""} />
       <${Stat} label="Taken" value=${count(found.taken)} note="in this run" />
       <${Stat} label="Failed" value=${count(found.failed)} note=${found.failing ? `${count(found.failing)} since the newest` : "in this run"} tone=${found.failing ? "bad" : found.failed ? "warn" : ""} />
       <${Stat} label="Rolled back" value=${count(found.rolled_back)} note="times" tone=${found.rolled_back ? "warn" : ""} />

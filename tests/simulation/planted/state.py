@@ -109,7 +109,7 @@ def garbage_is_removed_before_the_manifest_is_written() -> Iterator[None]:
 
     async def commit(self: Keeper, manifest: Manifest) -> None:
         self._manifests[manifest.number] = manifest
-        await self._remove_garbage()
+        await self._remove_garbage(manifest.number - 1)
         await self._write_manifest(manifest)
 
     with replaced(Keeper, "commit", commit):
