@@ -22,7 +22,7 @@ from .routes import PAGES, VERSION, RefusedError, Route, adapter_of, document, r
 from .settings import settings_of, tag_of
 
 if TYPE_CHECKING:
-    from ..cluster import Cluster
+    from ..cluster import Cluster, TopologyInfo
     from ..topology import Topology
     from .managed import ManagedCluster
 
@@ -173,8 +173,11 @@ async def change_config(request: web.Request) -> web.StreamResponse:
         raise RefusedError(412, "the settings have changed since this page read them: read them again")
     if not order.settings:
         raise RefusedError(422, f"name a setting to change; these can be changed: {', '.join(sorted(UPDATABLE))}")
-    before = running.config
-    after = await running.update(dict(order.settings))
+    before, settings = running.config, dict(order.settings)
+    if (managed := await managed_of(request)) is not None:  # so that it lasts: for all later processes, too
+        before.updated(settings)
+        await _order(request, managed, lambda cluster, name: cluster.update(name, settings))
+    after = await running.update(settings)
     changed = [name for name in sorted(UPDATABLE) if getattr(before, name) != getattr(after, name)]
     _log(request, f"changed {', '.join(changed) or 'nothing'}")
     found = settings_of(after)
@@ -223,16 +226,23 @@ async def _ordered(
     message: str,
 ) -> web.Response:
     """Write an order to the store: nimbus and supervisors carry it out."""
+    found = await _order(request, managed, order)
+    return _done(request, message, state=found.state, status=202)
+
+
+async def _order(
+    request: web.Request, managed: ManagedCluster, order: Callable[[Cluster, str], Awaitable[object]]
+) -> TopologyInfo:
+    """Write it. The topology then. RefusedError."""
     name = request.match_info["name"]
     try:
         async with managed.open_cluster(_ordered_by(request)) as cluster:
             await order(cluster, name)
-            found = await cluster.topology(name)
+            return await cluster.topology(name)
     except (AuditError, NoClusterError, UnavailableError, SessionLostError) as error:
         raise RefusedError(503, str(error)) from error
     finally:
         managed.forget()
-    return _done(request, message, state=found.state, status=202)
 
 
 def _ordered_by(request: web.Request) -> OrderedBy:

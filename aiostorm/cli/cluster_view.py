@@ -59,6 +59,8 @@ def show_text(each: TopologyInfo, errors: Sequence[ErrorEntry]) -> str:
         ("submitted", f"{_time(each.submitted_s)} by {record.submitted_by}"),
         ("runs since", _time(each.started_s)),
         ("settings", ", ".join(f"{key}={value}" for key, value in sorted(record.config.items()))),
+        ("changed", ", ".join(f"{key}={value}" for key, value in sorted(record.updates.items()))),
+        ("update refused", each.refused_update(0)),
         ("degraded", each.degraded),
         ("waits", each.waiting),
         ("kept", "" if record.former is None else f"generation {record.former.generation}, until this one runs"),
@@ -189,6 +191,7 @@ def _submitted(record: Mapping[str, Any]) -> dict[str, Any]:
     names = (
         *("target", "arguments", "blob", "config", "parallelism", "fewer", "labels", "submitted_by", "submitted_s"),
         *("pins", "wait_s", "worker_memory_bytes", "worker_cores", "former", "refused"),
+        *("updates", "update", "refused_update"),
     )
     return {name: record[name] for name in names}
 

@@ -374,13 +374,14 @@ def take_cluster_options(options: dict[str, Any]) -> ClusterOptions:
 def _take_proofs(options: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
     """Token, CA and certificate: an option of the command line replaces the environment's for the other way."""
     token_file, ca, certificate = (options.pop(name) for name in ("token_file", "ca", "certificate"))
-    typed = {name for name in ("token_file", "ca", "certificate") if _is_typed(name)}
+    typed = {name for name in ("token_file", "ca", "certificate") if is_typed(name)}
     if "certificate" in typed:
         return token_file if "token_file" in typed else None, ca if "ca" in typed else None, certificate
     return token_file, ca, None if typed & {"token_file", "ca"} else certificate
 
 
-def _is_typed(name: str) -> bool:
+def is_typed(name: str) -> bool:
+    """Is this option on the command line, and not from the environment?"""
     context = click.get_current_context(silent=True)
     return context is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 

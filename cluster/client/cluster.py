@@ -40,6 +40,7 @@ from ..nimbus import (
     rebalance,
     replace_code,
     submit,
+    update,
     want,
     why_unknown,
 )
@@ -49,7 +50,7 @@ from .errors import ClusterError
 from .nimbus import ORDERS, NimbusOrders, asked_nimbus
 from .places import check_state_place
 from .reading import no_cluster, read_all, read_errors, read_nimbuses, read_one, read_record, read_until
-from .settings import recorded
+from .settings import changed, recorded
 from .stored_code import StoredCode
 from .submission import (
     Pins,
@@ -250,6 +251,17 @@ class Cluster:
         order = partial(rebalance, self._client, name, workers, parallelism, drain_s, given)
         return (await self._order("rebalance", arguments, order)).generation
 
+    async def update(self, name: str, settings: Config | Mapping[str, Any]) -> int:
+        """Change settings until it ends. They hold, or are refused, when its `updated` is this number. ConfigError."""
+        if self._nimbus is not None:
+            return await self._nimbus.update(name, recorded(settings))
+        record = (await self._known(name)).record
+        changes = changed(record, settings)
+        order = partial(update, self._client, name, changes)
+        return (
+            (await self._order("update", {"name": name, "config": changes}, order)).update if changes else record.update
+        )
+
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def topologies(self) -> list[TopologyInfo]:
@@ -289,8 +301,7 @@ class Cluster:
         """The nimbus that leads; None: there is none now."""
         if self._nimbus is not None:
             return await self._nimbus.leader()
-        found = await leader(self._client)
-        return None if found is None else found.decode(errors="replace")
+        return None if (found := await leader(self._client)) is None else found.decode(errors="replace")
 
     async def nimbuses(self) -> list[str]:
         """Those that are there: who leads, and who would."""
@@ -409,7 +420,7 @@ class Cluster:
     async def _replace(self, name: str, given: TopologyRecord, archive: bytes | None, limit_s: float | None) -> str:
         """As `_submit`, for a topology that is there: other code for it."""
         before = (await self._known(name)).record
-        config = before.config | given.config
+        config = before.config | before.updates | given.config
         checked, tasks = None, before.parallelism | given.parallelism
         if limit_s is not None:
             workers = given.workers or before.workers

@@ -203,6 +203,11 @@ class NimbusOrders:
         given = rebalanced(name, workers, parallelism, drain_s, pins)
         return _read(await self._link.ask("rebalance", given, again=False), int)
 
+    async def update(self, name: str, settings: Mapping[str, Any]) -> int:
+        """The number of the update."""
+        given = {"name": name, "config": dict(settings)}
+        return _read(await self._link.ask("update", given, again=False), int)
+
     async def submit(self, name: str, record: TopologyRecord, archive: bytes | None, *, replace: bool = False) -> None:
         """Hand a topology over, with its code. Nimbus checks the record as `Cluster.submit` does.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...topology import Config, ConfigError
+
+if TYPE_CHECKING:
+    from ..nimbus import TopologyRecord
 
 Scalar = str | int | float | bool | None
 
@@ -19,6 +22,18 @@ def recorded(conf: Config | Mapping[str, Any] | None) -> dict[str, Scalar]:
     for key, value in config.user.items():
         found[key] = _scalar(key, value)
     return found
+
+
+def changed(record: TopologyRecord, given: Config | Mapping[str, Any]) -> dict[str, Scalar]:
+    """Which settings of a topology that runs an update changes, by key.
+
+    ConfigError for what cannot be changed then, or not to this value as far as the record says; its parent, which has
+    the topology, may refuse more.
+    """
+    settings = recorded(given)
+    holds = {**record.config, **record.updates}
+    Config(**holds).updated(settings)
+    return {key: value for key, value in settings.items() if key not in holds or holds[key] != value}
 
 
 def _key(field: str) -> str:

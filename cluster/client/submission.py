@@ -37,9 +37,16 @@ Pins = Mapping[str, Collection[str] | str]
 
 
 def merged(before: TopologyRecord, given: TopologyRecord) -> TopologyRecord:
-    """A topology with other code: what is not given is as before."""
+    """A topology with other code: what is not given is as before. A setting that is given ends its update.
+
+    If the other code does not run, it holds again.
+    """
+    ended = {key: value for key, value in before.updates.items() if key in given.config}
+    former = before.former
     return dataclasses.replace(
         before,
+        updates={key: value for key, value in before.updates.items() if key not in ended},
+        former=None if former is None else dataclasses.replace(former, config={**former.config, **ended}),
         target=given.target,
         arguments=given.arguments,
         blob=given.blob,

@@ -46,7 +46,8 @@ class TopologyInfo:
     INACTIVE, FAILED or ENDING. `where`: process (`parent`, `worker-1`, …) → the supervisor that runs it. `degraded`:
     why it does not run as it should, or empty. `waiting`: why it, or a part of it, has no place, as far as the records
     say; or empty. `running_generation`: that of its parent, which is behind until a rebalance is done; None: no parent.
-    `started_s`: Unix time of the parent's start; 0: no parent.
+    `started_s`: Unix time of the parent's start; 0: no parent. `updated`: the last update of settings that the parent
+    has dealt with.
     """
 
     name: str
@@ -57,6 +58,7 @@ class TopologyInfo:
     waiting: str = ""
     running_generation: int | None = None
     started_s: float = 0.0
+    updated: int = 0
 
     @property
     def wanted(self) -> str:
@@ -89,6 +91,11 @@ class TopologyInfo:
         if refused is None or refused.generation < generation:
             return ""
         return f"generation {refused.generation} of {self.name} did not run, and was taken back: {refused.why}"
+
+    def refused_update(self, number: int) -> str:
+        """Why the update of this number, or a later one, was taken back; empty: it was not."""
+        refused = self.record.refused_update
+        return "" if refused is None or refused.number < number else refused.why
 
     @property
     def is_current(self) -> bool:
@@ -149,6 +156,7 @@ def topology_of(name: str, records: Records, waiting: str = "") -> TopologyInfo:
         "" if record.wanted == "KILLED" else waiting,
         None if parent is None else parent.generation,
         0.0 if parent is None else parent.started_s,
+        0 if parent is None else parent.updated,
     )
 
 

@@ -10,7 +10,7 @@ free_slots.py the free slots for one topology, the best one first
 planning.py   which supervisor runs which processes
 joining.py    which topologies are rebalanced by themselves, since a node can take part
 shown.py      records without secrets, for those who may look
-orders.py     submit, activate, deactivate, kill, rebalance: what is wanted
+orders.py     submit, activate, deactivate, kill, rebalance, update: what is wanted
 trials.py     which rebalances, and which other code, do not come to run
 nimbus.py     the daemon: one of several leads, and writes the assignments
 """
@@ -20,7 +20,19 @@ from .failing import left_out
 from .isolation import ISOLATE_KEY, Isolation, isolated_nodes
 from .nimbus import Nimbus, make_folders
 from .nodes import REASSIGN_S
-from .orders import MAX_WAIT_S, OrderError, confirm, rebalance, replace_code, submit, take_back, want, why_unknown
+from .orders import (
+    MAX_WAIT_S,
+    OrderError,
+    confirm,
+    rebalance,
+    refuse_update,
+    replace_code,
+    submit,
+    take_back,
+    update,
+    want,
+    why_unknown,
+)
 from .pins import check_pins, merged_pins
 from .planning import Decisions, Seen, plan
 from .records import (
@@ -42,6 +54,7 @@ from .records import (
     ParentRecord,
     RecordError,
     RefusedPlan,
+    RefusedUpdate,
     Setting,
     SupervisorRecord,
     TopologyRecord,
@@ -82,6 +95,7 @@ __all__ = [
     "ParentRecord",
     "RecordError",
     "RefusedPlan",
+    "RefusedUpdate",
     "Seen",
     "Setting",
     "SupervisorRecord",
@@ -99,11 +113,13 @@ __all__ = [
     "pinned_workers",
     "plan",
     "rebalance",
+    "refuse_update",
     "replace_code",
     "shown_record",
     "submit",
     "take_back",
     "unpack",
+    "update",
     "want",
     "why_unknown",
     "worker_names",

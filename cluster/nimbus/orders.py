@@ -1,6 +1,7 @@
 """Orders: what is wanted of topologies, written to the store.
 
     submit ─► /topologies/NAME        want, rebalance ─► another version of it        the leader sees it, and plans
+    update ─► other settings, which its parent takes over ─► refuse_update, if it cannot
     rebalance, replace_code ─► another generation; what was before is kept ─┬─ it runs: confirm ─► that is forgotten
                                                                              ╰─ it does not: take_back
 
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..coordination import BadVersionError, CoordinationError, Create, NodeExistsError, NoNodeError, Put
 from .pins import check_pins, merged_pins
-from .records import TOPOLOGIES, RefusedPlan, TopologyRecord, Wanted, name_in, pack, path_of, unpack
+from .records import TOPOLOGIES, RefusedPlan, RefusedUpdate, TopologyRecord, Wanted, name_in, pack, path_of, unpack
 
 if TYPE_CHECKING:
     from ..coordination import Coordination
+    from .records import Setting
 
 MAX_WAIT_S: Final = 7 * 86_400.0
 
@@ -103,6 +105,34 @@ async def replace_code(
         return replace(after, renewed=after.generation, wait_s=None)
 
     return await _change(coordination, name, changed)
+
+
+async def update(coordination: Coordination, name: str, settings: Mapping[str, Setting]) -> TopologyRecord:
+    """Change settings of a topology, by key; its parent gives them to all that runs, and later parents do.
+
+    Returns the record. OrderError if there is none, or it is being killed; RecordError if they are too large;
+    UnavailableError.
+    """
+
+    def changed(record: TopologyRecord) -> TopologyRecord:
+        updates = {**record.updates, **settings}
+        return replace(record, updates=updates, update=record.update + 1, refused_update=None)
+
+    return await _change(coordination, name, changed)
+
+
+async def refuse_update(
+    coordination: Coordination, name: str, number: int, holds: Mapping[str, Setting], why: str, at_s: float
+) -> None:
+    """The update of this number cannot be taken: these settings go on to hold. As `confirm`."""
+
+    def changed(record: TopologyRecord) -> TopologyRecord:
+        if record.update != number:  # another one has come: the parent looks at all of them again
+            return record
+        refused = RefusedUpdate(number, why[:MAX_WHY_CHARS], at_s)
+        return replace(record, updates=dict(holds), refused_update=refused)
+
+    await _change(coordination, name, changed)
 
 
 async def confirm(coordination: Coordination, name: str, generation: int) -> None:

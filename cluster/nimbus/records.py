@@ -86,6 +86,15 @@ class RefusedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedUpdate:
+    """An update of settings that the topology could not take, and that was taken back. `at_s`: Unix time."""
+
+    number: int
+    why: str
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyRecord:
     """A submitted topology.
 
@@ -98,6 +107,9 @@ class TopologyRecord:
 
     `renewed`: the generation since which processes may be kept: an earlier one has other code. `former`: what it was
     before, until the present plan runs; `refused`: the last plan that did not run, until there is another order.
+
+    `updates`: settings that were changed since it was submitted, by key; they hold in all generations. `update`: how
+    often. `refused_update`: the last one that was taken back, until there is another one.
     """
 
     target: str
@@ -119,6 +131,9 @@ class TopologyRecord:
     renewed: int = 1
     former: FormerPlan | None = None
     refused: RefusedPlan | None = None
+    updates: dict[str, Setting] = field(default_factory=dict)
+    update: int = 0
+    refused_update: RefusedUpdate | None = None
 
     def plan(self) -> FormerPlan:
         """Its present plan, to be kept as the former one."""
@@ -213,7 +228,8 @@ class ParentRecord:
 
     `abandoned`: processes of workers that it has given up, as `worker-1@4711`: their supervisors kill them.
     `started_s`: Unix time of the process. `process`: which process of its machine it is (see ProcessIdentity).
-    `address`: at which it listens for its workers; empty: not yet. `renewed`: of its assignment.
+    `address`: at which it listens for its workers; empty: not yet. `renewed`: of its assignment. `updated`: the number
+    of the last update of settings that it has dealt with.
     """
 
     supervisor: str
@@ -227,6 +243,7 @@ class ParentRecord:
     process: str = ""
     address: str = ""
     renewed: int = 0
+    updated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def _shown(record: Any) -> Any:
 def _shown_field(name: str, value: Any) -> Any:
     if is_dataclass(value):
         return _shown(value)
-    if name == "config" and isinstance(value, Mapping):
+    if name in ("config", "updates") and isinstance(value, Mapping):
         return {key: shown_value(key, each) for key, each in value.items()}
     if name == "arguments":
         return tuple(shown_value(name, each) for each in value)

@@ -81,6 +81,16 @@ class Rebalance:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """As Cluster.update. `config`: the settings to change, by key."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CLOSED
+
+    name: str
+    config: dict[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
 class Upload:
     """The code of the next submission of this connection. Its pieces follow the response."""
 
@@ -242,6 +252,10 @@ async def _rebalance(session: Session, given: Rebalance) -> int:
     )
 
 
+async def _update(session: Session, given: Update) -> int:
+    return await session.cluster.update(given.name, given.config)
+
+
 async def _kill(session: Session, given: Kill) -> None:
     await session.cluster.kill(given.name, given.wait_s)
 
@@ -304,6 +318,7 @@ OPERATIONS: Final = table_of(
         Operation("activate", Role.OPERATOR, _activate, Name, changes=True),
         Operation("deactivate", Role.OPERATOR, _deactivate, Name, changes=True),
         Operation("rebalance", Role.OPERATOR, _rebalance, Rebalance, int, changes=True),
+        Operation("update", Role.OPERATOR, _update, Update, int, changes=True),
         Operation("kill", Role.OPERATOR, _kill, Kill, changes=True),
         Operation("upload", Role.SUBMITTER, _upload, Upload, changes=True),
         Operation("submit", Role.SUBMITTER, _submit, Submit, TopologyInfo, changes=True),

@@ -14,7 +14,8 @@
    taken back (trial.py).
 4. A topology that fails is shown as FAILED, with the reason, until it is killed or rebalanced. It is not tried again
    and again; only one whose snapshots cannot be reached or written now is, since a disk that is full has space again.
-5. While the store cannot be reached, the topology runs on as it is.
+5. Settings that are changed while it runs are taken over at once, and by each later parent (updates.py).
+6. While the store cannot be reached, the topology runs on as it is.
 
 From: Storm's nimbus and its topology master, of which each topology has one of its own here.
 """
@@ -38,7 +39,6 @@ from ..nimbus import (
     PARENTS,
     TOPOLOGIES,
     AssignmentRecord,
-    ErrorEntry,
     OrderError,
     ParentRecord,
     TopologyRecord,
@@ -48,9 +48,11 @@ from ..nimbus import (
     want,
     worker_names,
 )
+from .findings import Findings
 from .order import Order, order_for
 from .registration import Registration
-from .trial import Trial
+from .trial import RUNS, Trial
+from .updates import Updates
 from .waiting import any_of
 
 if TYPE_CHECKING:
@@ -71,7 +73,6 @@ AGAIN_S: Final = 5.0
 
 BROKEN: Final = 1
 LEFT: Final = 143
-MOST_ABANDONED: Final = 50
 
 _WATCHED: Final = (TOPOLOGIES, ASSIGNMENTS, PARENTS)
 _Record = TypeVar("_Record")
@@ -101,10 +102,10 @@ class SubmittedTopology:
         self._place = place
         self._process = process
         self._failure = ""
-        self._abandoned: tuple[str, ...] = ()
+        self._findings = Findings()
         self._running: RunningTopology | None = None
-        self._reported: set[tuple[float, str]] = set()
         self._trial = Trial(coordination, clock, name)
+        self._updates = Updates(coordination, clock, name)
         self._rebalances = False
         self._ends = False
 
@@ -117,7 +118,7 @@ class SubmittedTopology:
                 return 0
             registration, topology, assignment = found
             count = len(assignment.workers)
-            cluster = self._process.make_cluster(topology, worker_names(count), self._on_abandoned)
+            cluster = self._process.make_cluster(topology, worker_names(count), self._findings.gave_up)
             log.info("%s: runs generation %d, with %d workers", self._name, assignment.generation, count)
             await cluster.start()
             cluster.expect_remote(cluster.remote_names, since=assignment.since)
@@ -249,7 +250,7 @@ class SubmittedTopology:
                 running = await cluster.submit(
                     self._name,
                     topology.target,
-                    topology.config,
+                    self._updates.begin(topology),
                     arguments=topology.arguments,
                     active=topology.wanted == "ACTIVE",
                     parallelism=topology.parallelism,
@@ -264,6 +265,8 @@ class SubmittedTopology:
                 await self._clock.sleep(AGAIN_S)
                 self._running, self._failure = None, ""
             except AiostormError as error:
+                if self._updates.set_aside(error):
+                    continue
                 self._failure = str(error)
                 log.error("%s has failed: %s", self._name, error)
                 return False
@@ -293,6 +296,7 @@ class SubmittedTopology:
                     return await self._next_plan(assignment.generation, watches) if self._rebalances else None
                 with contextlib.suppress(AiostormError):  # it fails, or ends: the task says so
                     await self._apply(order)
+                    await self._take_settings(found.topology)
                 if running.done() and running.result() and await self._finished():
                     self._let_go(cluster)
                     await self._end(cluster, None, watches)
@@ -309,6 +313,12 @@ class SubmittedTopology:
             await running.activate()
         elif running is not None and order is Order.PAUSE and running.state == "ACTIVE":
             await running.deactivate()
+
+    async def _take_settings(self, topology: TopologyRecord | None) -> None:
+        """Give it the settings that were changed, if it runs."""
+        running = self._running
+        if topology is not None and running is not None and running.state in RUNS:
+            await self._kept(self._updates.follow(topology, running))
 
     async def _finished(self) -> bool:
         """Its spouts have nothing more: it is to be taken out of the cluster. False: the store cannot be reached."""
@@ -400,7 +410,7 @@ class SubmittedTopology:
     async def _update(self, cluster: LocalCluster, registration: Registration) -> None:
         await self._trial.look(self._state(), self._failure)
         await registration.update(lambda before: self._shown(before, cluster.address))
-        registration.add_errors(self._new_errors())
+        registration.add_errors(self._findings.new_errors(self._running))
         await registration.write_errors(self._clock.monotonic())
 
     def _state(self) -> str:
@@ -412,29 +422,15 @@ class SubmittedTopology:
         degraded = self._failure or ("" if self._running is None else self._running.degraded)
         if state != before.state:
             log.info("%s is %s%s", self._name, state, f": {degraded}" if degraded else "")
-        return replace(before, state=state, degraded=degraded, address=address, abandoned=self._abandoned)
-
-    def _new_errors(self) -> list[ErrorEntry]:
-        running = self._running
-        found: list[ErrorEntry] = []
-        for error in () if running is None else running.errors():
-            entry = ErrorEntry(error.time, f"{error.component}[{error.task}] {error.where}", error.error)
-            if (entry.at_s, entry.where) not in self._reported:
-                self._reported.add((entry.at_s, entry.where))
-                found.append(entry)
-        if running is not None:  # those that are not kept any more are not asked for again
-            self._reported &= {(e.time, f"{e.component}[{e.task}] {e.where}") for e in running.errors()}
-        return found
+        abandoned, updated = self._findings.abandoned, self._updates.number
+        return replace(before, state=state, degraded=degraded, address=address, abandoned=abandoned, updated=updated)
 
     async def _last_words(self, registration: Registration) -> None:
         """The last errors; and the record ends, so that the next parent, or nimbus, goes on."""
         with contextlib.suppress(UnavailableError):
-            registration.add_errors(self._new_errors())
+            registration.add_errors(self._findings.new_errors(self._running))
             await self._kept(registration.write_errors(self._clock.monotonic(), at_once=True))
             await self._kept(registration.remove())
-
-    def _on_abandoned(self, worker: str, pid: int) -> None:
-        self._abandoned = (*self._abandoned, f"{worker}@{pid}")[-MOST_ABANDONED:]
 
     async def _kept(self, work: Coroutine[None, None, _Record]) -> _Record:
         """Do this with the store. If the session is lost, another parent may run the topology: leave at once."""

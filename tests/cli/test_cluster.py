@@ -8,6 +8,7 @@ import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from aiostorm.cluster.nimbus import (
     ErrorsRecord,
     Nimbus,
     ParentRecord,
+    RefusedUpdate,
     SupervisorRecord,
     TopologyRecord,
     pack,
@@ -193,6 +195,23 @@ def test_a_topology_is_shown(aiostorm: Command, store: Store) -> None:
     assert found["errors"] == [{"at_s": 1_700_000_007.0, "where": "split[2]", "text": "ValueError: bad\nword"}]
 
 
+def test_a_topology_that_could_not_take_settings_over_says_so(aiostorm: Command, store: Store) -> None:
+    refused = replace(WORDS, update=1, refused_update=RefusedUpdate(1, "it has windows", 1_700_000_009.0))
+    store.put(TOPOLOGIES, "words", refused)
+    assert "update refused  it has windows" in aiostorm("show", "words").out
+    assert aiostorm("show", "words", "--json").json["refused_update"]["why"] == "it has windows"
+
+
+def test_an_update_names_its_cluster(aiostorm: Command, store: Store) -> None:
+    filled(store)
+    outcome = aiostorm("update", "wrods", "-c", "topology.debug=true")
+    assert (outcome.code, "no topology 'wrods' of yours runs here" in outcome.err) == (2, True)
+    outcome = aiostorm("update", "wrods", "-c", "topology.debug=true", "--home", str(store.home.path))
+    assert (outcome.code, "did you mean 'words'" in outcome.err) == (2, True)
+    outcome = aiostorm("update", "words", "-c", "topology.debug=true", "--home", str(store.home.path / "none"))
+    assert (outcome.code, "is no cluster yet" in outcome.err) == (69, True)
+
+
 @pytest.mark.parametrize("command", ["show", "activate", "deactivate", "rebalance", "kill"])
 def test_an_unknown_name(aiostorm: Command, store: Store, command: str) -> None:
     outcome = aiostorm(command, "wrods")
@@ -246,6 +265,22 @@ def test_orders_are_written(aiostorm: Command, store: Store) -> None:
     shown = aiostorm("show", "words").out
     assert "tasks       count=2, split=4" in shown and "kept        generation 1, until" in shown  # noqa: PT018
     assert aiostorm("show", "words", "--json").json["former"]["generation"] == 1
+    assert aiostorm("update", "words", "-c", "max_spout_pending=60", "--wait", "0").out == (
+        "topology.max.spout.pending: 500 → 60\n"
+    )
+    outcome = aiostorm("update", "words", "-c", "topology.debug=true", "--wait", "0", "--json")
+    changed = {"topology.debug": {"before": None, "after": True}}
+    assert outcome.json == {"topology": "words", "update": 2, "holds": False, "changed": changed}
+    found = store.topology("words")
+    assert found is not None
+    assert found.updates == {"topology.max.spout.pending": 60, "topology.debug": True}
+    assert found.config == {"topology.max.spout.pending": 500}
+    again = aiostorm("update", "words", "-c", "topology.debug=true", "--wait", "0")
+    assert again.out == "no changes: all settings already have these values\n"
+    outcome = aiostorm("update", "words", "-c", "topology.workers=9")
+    assert (outcome.code, "topology.workers cannot be changed while a topology runs" in outcome.err) == (2, True)
+    shown = aiostorm("show", "words").out
+    assert "changed     topology.debug=True, topology.max.spout.pending=60" in shown
     outcome = aiostorm("rebalance", "words", "--wait", "0.3")
     assert outcome.code == 1
     assert "does not run after 0.3 s" in outcome.err

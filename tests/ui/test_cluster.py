@@ -189,6 +189,22 @@ async def test_a_component_that_is_not_there_is_refused_where_the_topology_is_kn
         await running.kill(0)
 
 
+async def test_settings_that_are_changed_are_written_to_the_store():
+    async with stored_cluster() as page:
+        running = await page.cluster.submit("orders", small())
+        config = "api/v1/topologies/orders/config"
+        answer = await page.order("PATCH", config, {"settings": {"max_spout_pending": 7}})
+        assert (answer.status, running.config.max_spout_pending) == (200, 7)
+        record = await page.record("orders")
+        assert (record.updates, record.update) == ({"topology.max.spout.pending": 7}, 1)
+        answer = await page.order("PATCH", config, {"settings": {"topology.workers": 7}})
+        assert answer.status == 422
+        assert (await page.record("orders")).update == 1
+        *_, line = map(json.loads, (page.home.path / "audit.log").read_text().splitlines())
+        assert (line["what"], line["arguments"]["config"]) == ("update", {"topology.max.spout.pending": 7})
+        await running.kill(0)
+
+
 async def test_pins_and_what_nodes_are_kept_for_are_shown():
     async with stored_cluster() as page:
         orders = replace(await page.record("orders"), config={"topology.isolate.machines": 2})

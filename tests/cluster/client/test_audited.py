@@ -37,6 +37,7 @@ async def test_every_order_is_a_line(tmp_path: Path) -> None:
         await cluster.activate("words")
         await cluster.rebalance("words", 2, parallelism={"split": 4}, drain_s=5.0, check=False)
         await cluster.submit("words", "words:other", code=folder, replace=True, check=False)
+        await cluster.update("words", {"topology.max.spout.pending": 9})
         await cluster.kill("words", 7.5)
         await cluster.topologies()
         await cluster.topology("words")
@@ -47,6 +48,7 @@ async def test_every_order_is_a_line(tmp_path: Path) -> None:
             "activate",
             "rebalance",
             "submit",
+            "update",
             "kill",
         ], "what only looks is not there"
         for line in found:
@@ -59,7 +61,8 @@ async def test_every_order_is_a_line(tmp_path: Path) -> None:
         assert submitted["config"] == {"db.password": "***", "topology.debug": True}
         assert found[3]["arguments"] == {"name": "words", "workers": 2, "parallelism": {"split": 4}, "drain_s": 5.0}
         assert (found[4]["arguments"]["target"], found[4]["arguments"]["replace"]) == ("words:other", True)
-        assert found[5]["arguments"] == {"name": "words", "wait_s": 7.5}
+        assert found[5]["arguments"] == {"name": "words", "config": {"topology.max.spout.pending": 9}}
+        assert found[6]["arguments"] == {"name": "words", "wait_s": 7.5}
         assert CANARY not in (made.home / "audit.log").read_text()
         assert stat.S_IMODE((made.home / "audit.log").stat().st_mode) == 0o600
         assert stat.S_IMODE(made.home.stat().st_mode) == 0o700

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aiostorm import Config
 from aiostorm.cluster import CheckError, NotRunningError
 from aiostorm.cluster.client.checking import CheckedTarget
 from aiostorm.cluster.client.submission import settled_pins
 from aiostorm.cluster.nimbus import OrderError, ParentRecord, take_back
+from aiostorm.topology import ConfigError
 
 from .test_cluster import SOON_S, code, world
 
@@ -75,6 +77,34 @@ async def test_code_is_replaced_and_the_rest_is_as_before(tmp_path: Path) -> Non
             await cluster.submit("wrods", "words:topology", replace=True, check=False)
         with pytest.raises(ValueError, match="is named, and stays active or inactive"):
             await cluster.submit("words", "words:topology", replace=True, initial="INACTIVE", check=False)
+
+
+async def test_settings_are_changed_and_kept_until_others_are_submitted(tmp_path: Path) -> None:
+    async with world(tmp_path) as made, made.cluster() as cluster:
+        given = {"max_spout_pending": 5, "debug": True, "my.key": "x"}
+        await cluster.submit("words", "words:topology", given, code=code(tmp_path / "before"), check=False)
+        assert await cluster.update("words", {"max_spout_pending": 7, "topology.debug": True}) == 1
+        assert await cluster.update("words", Config(stall_report_s=9, max_spout_pending=7)) == 2
+        assert await cluster.update("words", {"my.key": "x", "stall_report_s": 9.0}) == 2, "nothing is another one"
+        record = (await cluster.topology("words")).record
+        assert record.updates == {"topology.max.spout.pending": 7, "topology.stall.report.secs": 9.0}
+        assert record.config["topology.max.spout.pending"] == 5
+        for wrong in ({"topology.workers": 3}, {"my.key": "y"}, {"max_spout_pending": -1}, {"tpology.debug": True}):
+            with pytest.raises(ConfigError):
+                await cluster.update("words", wrong)
+        with pytest.raises(OrderError, match="no topology 'wrods': did you mean 'words'"):
+            await cluster.update("wrods", {"debug": False})
+        after = code(tmp_path / "after", "other = 1\n")
+        await cluster.submit("words", "words:other", {"max_spout_pending": 6}, code=after, replace=True, check=False)
+        record = (await cluster.topology("words")).record
+        assert record.config["topology.max.spout.pending"] == 6, "what was submitted last holds"
+        assert record.updates == {"topology.stall.report.secs": 9.0}
+        await take_back(cluster._client, "words", 2, "it does not run", 0.0)
+        record = (await cluster.topology("words")).record
+        assert record.config["topology.max.spout.pending"] == 7, "as before"
+        await cluster.kill("words")
+        with pytest.raises(OrderError, match="is being killed"):
+            await cluster.update("words", {"debug": False})
 
 
 async def test_pins_are_kept_changed_and_ended(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ DECLARED: Mapping[str, Role] = {
     "activate": Role.OPERATOR,
     "deactivate": Role.OPERATOR,
     "rebalance": Role.OPERATOR,
+    "update": Role.OPERATOR,
     "kill": Role.OPERATOR,
     "upload": Role.SUBMITTER,
     "submit": Role.SUBMITTER,
@@ -50,6 +51,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "tokens": {},
     "revoked_certificates": {},
     "revoke_certificate": {"sha256": "none"},
+    "update": {"name": "none", "config": {}},
     "upload": {"size_bytes": 0, "sha256": "00" * 32},
     "submit": {"name": "none", "target": "file.py:topology", "workers": 1},
 }
@@ -66,6 +68,7 @@ def test_the_table_is_the_declared_one() -> None:
         "activate",
         "deactivate",
         "rebalance",
+        "update",
         "kill",
         "upload",
         "submit",

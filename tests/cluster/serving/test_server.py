@@ -73,6 +73,10 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
         assert found is not None
         assert (found.wanted, found.workers, found.generation) == ("ACTIVE", 3, 2)
         assert (found.record.parallelism, found.record.wait_s, found.record.pins) == ({"split": 4}, 1.5, {})
+        assert await cluster.update("words", {"max_spout_pending": 7}) == 1
+        assert (await cluster.topology("words")).record.updates == {"topology.max.spout.pending": 7}
+        with pytest.raises(ConfigError, match=r"topology\.workers cannot be changed while"):
+            await cluster.update("words", {"topology.workers": 5})
         assert [node.name for node in await cluster.nodes()] == ["a"]
         assert await cluster.leader() == "nimbus-1"
         assert await cluster.errors("words") == ()
@@ -80,8 +84,18 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
         await cluster.kill("words", 0)
         await cluster.wait_ended("words", 10)
         assert await cluster.find("words") is None
-        assert [(line["who"], line["what"], line["result"]) for line in made.audit()] == [
-            ("submitter", what, "done") for what in ("upload", "submit", "deactivate", "activate", "rebalance", "kill")
+        assert [(line["who"], line["what"], line["result"].split(":")[0]) for line in made.audit()] == [
+            ("submitter", what, result)
+            for what, result in (
+                ("upload", "done"),
+                ("submit", "done"),
+                ("deactivate", "done"),
+                ("activate", "done"),
+                ("rebalance", "done"),
+                ("update", "done"),
+                ("update", "refused"),
+                ("kill", "done"),
+            )
         ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from aiostorm import RunningTopology
 from aiostorm.cluster.coordination import Coordination, Create, MemoryStore, Put
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
@@ -47,6 +48,7 @@ class Stage:
         self.client = client
         self.target = target
         self.codes: list[tuple[str, int]] = []
+        self.served: list[RunningTopology] = []
         self.ways = Ways(world, store)
         self.record = TopologyRecord(target, workers=2)
         self.assignment = AssignmentRecord(1, "s", ("s", "s"))
@@ -112,10 +114,14 @@ class Stage:
     def parent(self, name: str = "parent", supervisor: str = "s") -> Process:
         """A parent, which is not started."""
 
+        async def serve(running: RunningTopology) -> None:
+            self.served.append(running)
+
+        def left(code: int) -> None:
+            self.codes.append((name, code))
+
         async def program(process: Process) -> None:
-            code = await run_parent(
-                process, self.ways, NAME, supervisor, "parent:1", lambda code: self.codes.append((process.name, code))
-            )
+            code = await run_parent(process, self.ways, NAME, supervisor, "parent:1", left, serve)
             self.codes.append((process.name, code))
 
         return self._process(name, program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import NoReturn
 
 from aiostorm import Config, LocalCluster, RunningTopology
@@ -37,8 +37,19 @@ async def _answers_none(running: RunningTopology) -> None:
     """There are no control sockets in a simulated world."""
 
 
-async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, address: str, on_leave: object) -> int:
-    """The program of `aiostorm parent`. `on_leave`: is called with the exit code when it leaves."""
+async def run_parent(
+    process: Process,
+    ways: Ways,
+    name: str,
+    supervisor: str,
+    address: str,
+    on_leave: object,
+    serve: Callable[[RunningTopology], Coroutine[None, None, None]] = _answers_none,
+) -> int:
+    """The program of `aiostorm parent`. `on_leave`: is called with the exit code when it leaves.
+
+    `serve`: is called with each topology that it runs.
+    """
     stop = asyncio.Event()
     process.current.on_terminate = stop.set
 
@@ -63,7 +74,7 @@ async def run_parent(process: Process, ways: Ways, name: str, supervisor: str, a
 
     async with ways.client(process) as coordination:
         place = ParentPlace(supervisor, "host", process.incarnation)
-        around = ParentProcess(make, leave, _answers_none, has_ended)
+        around = ParentProcess(make, leave, serve, has_ended)
         return await SubmittedTopology(name, coordination, LoopClock(), place, around).run(stop)
 
 

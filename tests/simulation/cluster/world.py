@@ -20,6 +20,7 @@ others, the store, or both, in one direction or both. At the end one of them is 
 7. At the end every process of a topology runs once, where it is assigned. When it is killed, nothing of it is left.
 8. A session ends only if its process could not renew it, whatever the wall clocks show.
 9. No process is started that no slot file names; no daemon ends because of a full disk.
+10. Settings that are changed while it runs hold at the end, and in the processes of other code, too.
 
     python -m tests.simulation.cluster --seeds 50 --fresh 150      what the gate runs
 """
@@ -35,7 +36,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from aiostorm.cluster.coordination import CoordinationError, MemoryStore
+from aiostorm import RunningTopology
+from aiostorm.cluster.coordination import CoordinationError, MemoryStore, UnavailableError
 from aiostorm.cluster.coordination.polled import SESSION_S
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
@@ -53,6 +55,7 @@ from aiostorm.cluster.nimbus import (
     replace_code,
     submit,
     unpack,
+    update,
     want,
 )
 from aiostorm.cluster.nimbus.joining import AUTO_KEY
@@ -75,6 +78,10 @@ ENDED_S = 60.0
 LABEL = "disk"
 RATE = 10
 """Numbers a second."""
+
+SETTING = "topology.max.spout.pending"
+SOON_S = 5.0
+"""After this time a topology that runs has taken over what was ordered."""
 
 LARGE = 8
 """One seed in so many is a large cluster."""
@@ -115,6 +122,8 @@ class ClusterWorld:
         self.result = ClusterResult(seed, world.problems)
         self.faults = Faults(self, self.result.faults)
         self.daemons: list[Process] = []
+        self.running: dict[str, RunningTopology] = {}  # what the last parent runs
+        self.changed: dict[str, int] = {}  # the setting that was ordered last
         self.bad_node = self.chance.choice(("", "", "c"))
         self.over = False
         self._draw_size()
@@ -143,7 +152,12 @@ class ClusterWorld:
                 self.machines.codes[pid] = code
 
             try:
-                return await run_parent(process, self.ways, key.topology, supervisor, f"{process.name}:1", left)
+                name = key.topology
+
+                async def serve(running: RunningTopology) -> None:
+                    self.running[name] = running
+
+                return await run_parent(process, self.ways, name, supervisor, f"{process.name}:1", left, serve)
             except* CoordinationError:  # as the command does
                 left(NO_STORE)
             return NO_STORE
@@ -218,6 +232,7 @@ class ClusterWorld:
                 daemon.start()
             tasks = [group.create_task(work) for work in (self._keep_daemons(), self._offer(), self._look())]
             await self._submit(client)
+            tasks.append(group.create_task(self._change_settings(client)))
             await self.faults.go_on(client)
             self._end_faults()
             await self._settle(client)
@@ -265,6 +280,7 @@ class ClusterWorld:
 
         await self._until("all is acked", is_acked, SETTLED_S)
         await self._until("every process runs once, where it is assigned", as_assigned, ENDED_S)
+        await self._until("the settings that were changed hold", self._as_changed, SOON_S)
         for name in self.names:
             await self._replace(client, name)
 
@@ -273,6 +289,7 @@ class ClusterWorld:
         target = self.other_target(name)
         await replace_code(client, name, lambda before: replace(before, target=target))
         await self._until("the other code runs", partial(self._runs, name), ENDED_S)
+        await self._until("the settings that were changed hold with it", self._as_changed, SOON_S)
         record: TopologyRecord = self._node(TOPOLOGIES, name, TopologyRecord)
         if record.refused is not None or record.target != target:
             self.world.problem(f"other code was taken back: {record.refused}")
@@ -298,6 +315,23 @@ class ClusterWorld:
             for name in self.names:
                 self.done[name].offered += 1
             await asyncio.sleep(1 / RATE)
+
+    async def _change_settings(self, client: Any) -> None:
+        """Another limit of pending messages now and then, drawn for itself: the other draws of a seed are as before."""
+        chance = random.Random(f"{self.result.seed} settings")
+        while not self.over:
+            await asyncio.sleep(chance.uniform(1.0, 12.0))
+            name, most = chance.choice(self.names), chance.randint(200, 2_000)
+            if self.over or self.store.away:
+                continue
+            try:
+                await update(client, name, {SETTING: most})
+                self.changed[name] = most
+            except UnavailableError:  # it may be written all the same
+                self.changed.pop(name, None)
+
+    def _as_changed(self) -> bool:
+        return all(self.running[name].config.max_spout_pending == most for name, most in self.changed.items())
 
     async def _look(self) -> None:
         """Sessions end also while nothing is written; and a store that is away has no news of who is missing."""

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 from aiostorm.cluster.coordination import Coordination, Create, Operation, Put, Term, leadership
 from aiostorm.cluster.coordination.polled import PolledCoordination
 from aiostorm.cluster.coordination.tree import Tree
-from aiostorm.cluster.nimbus import ParentRecord, joining, nodes, planning
+from aiostorm.cluster.nimbus import ParentRecord, Setting, TopologyRecord, joining, nodes, planning
 from aiostorm.cluster.nimbus import nimbus as nimbus_module
 from aiostorm.cluster.nimbus.trials import Trials
 from aiostorm.cluster.submitted import parent, registration, trial
 from aiostorm.cluster.submitted.registration import Registration
+from aiostorm.cluster.submitted.updates import Updates
 from aiostorm.cluster.supervisor import SlotNote
 from aiostorm.cluster.supervisor.slots import Key, Slots
 from aiostorm.cluster.supervisor.wanted import Rest
@@ -231,6 +232,19 @@ def a_full_disk_is_for_ever() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def a_later_parent_begins_with_the_first_settings() -> Iterator[None]:
+    """It takes over only what is changed after it has begun."""
+
+    def begin(self: Updates, topology: TopologyRecord) -> Mapping[str, Setting]:
+        real(self, topology)
+        return topology.config
+
+    real = Updates.begin
+    with replaced(Updates, "begin", begin):
+        yield
+
+
 PLANTED: dict[str, Plant] = {
     bug.__name__: bug
     for bug in (
@@ -252,6 +266,7 @@ PLANTED: dict[str, Plant] = {
         a_suspended_leader_writes,
         a_process_is_started_that_could_not_be_noted,
         a_full_disk_is_for_ever,
+        a_later_parent_begins_with_the_first_settings,
     )
 }
 
