@@ -32,7 +32,7 @@ def changed(record: TopologyRecord, given: Config | Mapping[str, Any]) -> dict[s
     """
     settings = recorded(given)
     holds = {**record.config, **record.updates}
-    Config(**holds).updated(settings)
+    Config().merge(holds).updated(settings)
     return {key: value for key, value in settings.items() if key not in holds or holds[key] != value}
 
 

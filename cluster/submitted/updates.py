@@ -47,7 +47,7 @@ class Updates:
             return topology.config
         try:
             if topology.update != self._aside:
-                return Config(**topology.config).updated(self._holds)
+                return Config().merge(topology.config).updated(self._holds)
         except ConfigError as error:
             log.warning("%s starts without the settings that were changed: %s", self._name, error)
         self.number, self._holds = topology.update - 1, {}

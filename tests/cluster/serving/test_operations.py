@@ -86,7 +86,7 @@ def test_an_operation_without_a_role_cannot_be_registered(role: Any) -> None:
 def test_a_submission_carries_all_that_a_record_has() -> None:
     """A new field of the record is a new argument, or it would be lost on its way by a nimbus."""
     own = {"blob", "wanted", "generation", "submitted_by", "submitted_s", "wait_s"}  # the code comes by itself
-    own |= {"renewed", "former", "refused"}
+    own |= {"renewed", "former", "refused", "updates", "update", "refused_update"}
     record = {each.name for each in dataclasses.fields(TopologyRecord)} - own
     assert {each.name for each in dataclasses.fields(Submit)} - {"name", "code", "initial", "replace"} == record
 

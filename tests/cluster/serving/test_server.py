@@ -93,7 +93,7 @@ async def test_a_client_orders_as_one_of_the_store_does(short_path: Path) -> Non
                 ("activate", "done"),
                 ("rebalance", "done"),
                 ("update", "done"),
-                ("update", "refused"),
+                ("update", "failed"),
                 ("kill", "done"),
             )
         ]

@@ -101,11 +101,11 @@ async def test_above_the_quota_snapshots_fail_and_data_goes_on(
 
 
 async def test_snapshots_go_on_when_the_state_gets_smaller(tmp_path: Path) -> None:
-    bolt = Large(1_100_000)
-    bolt.shrinks_at = 300
+    bolt = Large(900_000)
+    bolt.shrinks_at = 1_000
     async with LocalCluster() as cluster:
         running = await started(cluster, tmp_path, bolt, state_quota_mb=1)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
         assert status(running).failing
         await running.wait_finished(600)
         assert status(running).rolled_back == 0
