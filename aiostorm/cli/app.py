@@ -29,7 +29,7 @@ COMMANDS: Final = {
     "graph": "Print the graph of a topology.",
     "kill": "End a topology of a cluster.",
     "list": "List the topologies of a cluster.",
-    "logs": "Show what the processes of a topology of a cluster have logged on this machine.",
+    "logs": "Show what the processes of a topology of a cluster have logged.",
     "nimbus": "Run the nimbus of a cluster: it decides on which nodes topologies run.",
     "nodes": "List the nodes of a cluster, and who leads.",
     "parent": "",

@@ -198,8 +198,8 @@ class Cluster:
         )
         pack(given)  # too large? Before anything is done
         await self._check_cluster()
-        limit_s = check_timeout_s if check else None
-        name = await (self._replace if replace else self._submit)(name, given, await archive_with(code, files), limit_s)
+        put, limit_s = self._replace if replace else self._submit, check_timeout_s if check else None
+        name = await put(name, given, await archive_with(code, files), limit_s)
         await self._warn_if_no_leader()
         return await self.topology(name)
 
@@ -256,11 +256,10 @@ class Cluster:
         if self._nimbus is not None:
             return await self._nimbus.update(name, recorded(settings))
         record = (await self._known(name)).record
-        changes = changed(record, settings)
+        if not (changes := changed(record, settings)):
+            return record.update
         order = partial(update, self._client, name, changes)
-        return (
-            (await self._order("update", {"name": name, "config": changes}, order)).update if changes else record.update
-        )
+        return (await self._order("update", {"name": name, "config": changes}, order)).update
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -293,21 +292,16 @@ class Cluster:
 
     async def nodes(self) -> list[NodeInfo]:
         """The supervisors that are there, sorted by name."""
-        if self._nimbus is not None:
-            return await self._nimbus.nodes()
-        return nodes_of(await read_all(self._client))
+        return nodes_of(await read_all(self._client)) if self._nimbus is None else await self._nimbus.nodes()
 
     async def leader(self) -> str | None:
         """The nimbus that leads; None: there is none now."""
-        if self._nimbus is not None:
-            return await self._nimbus.leader()
-        return None if (found := await leader(self._client)) is None else found.decode(errors="replace")
+        found = await (leader(self._client) if self._nimbus is None else self._nimbus.leader())
+        return found.decode(errors="replace") if isinstance(found, bytes) else found
 
     async def nimbuses(self) -> list[str]:
         """Those that are there: who leads, and who would."""
-        if self._nimbus is not None:
-            return await self._nimbus.nimbuses()
-        return await read_nimbuses(self._client)
+        return await (read_nimbuses(self._client) if self._nimbus is None else self._nimbus.nimbuses())
 
     async def errors(self, name: str) -> tuple[ErrorEntry, ...]:
         """The last errors of a topology, the oldest first."""
@@ -432,12 +426,9 @@ class Cluster:
             await self._nimbus.submit(name, plan, archive, replace=True)
             return name
         check_state_place(name, config, checked, (await read_all(self._client)).supervisors)
-
-        async def write(record: TopologyRecord) -> None:
-            await replace_code(self._client, name, lambda found: merged(found, record))
-
+        put = StoredCode(self._client, self.home).put
         async with self._audited.order("submit", submitted(name, plan, archive, replace=True)):
-            await StoredCode(self._client, self.home).put(plan, archive, write)
+            await put(plan, archive, lambda new: replace_code(self._client, name, lambda old: merged(old, new)))
         return name
 
     async def _known(self, name: str) -> TopologyInfo:
@@ -447,9 +438,7 @@ class Cluster:
 
     async def _until(self, look: Callable[[], Awaitable[_T | None]], name: str) -> _T:
         """Look again after each change, until something is found."""
-        if self._nimbus is not None:
-            return await self._nimbus.until(look)
-        return await read_until(self._client, name, look)
+        return await (read_until(self._client, name, look) if self._nimbus is None else self._nimbus.until(look))
 
     async def _reason(self, found: TopologyInfo) -> str:
         """Why a topology does not run, as far as the store says."""

@@ -10,22 +10,16 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from aiostorm.cluster import Home
 from aiostorm.cluster.coordination import Coordination, Create, Delete, NoNodeError, Put, open_coordination
-from aiostorm.cluster.coordination.sqlite_tree import SqliteTree
 from aiostorm.cluster.nimbus import (
     ASSIGNMENTS,
-    ERRORS,
     PARENTS,
     SUPERVISORS,
     TOPOLOGIES,
-    AssignmentRecord,
-    ErrorEntry,
-    ErrorsRecord,
     Nimbus,
     ParentRecord,
     RefusedUpdate,
@@ -35,39 +29,10 @@ from aiostorm.cluster.nimbus import (
     path_of,
     unpack,
 )
-from aiostorm.runtime import LoopClock, since_boot_s
+from aiostorm.runtime import LoopClock
 
+from .cluster_store import WORDS, Store, filled
 from .conftest import Command, Process
-
-FOLDERS = (TOPOLOGIES, ASSIGNMENTS, SUPERVISORS, PARENTS, ERRORS)
-
-
-class Store:
-    """A store in a file, and its records."""
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self._tree = SqliteTree(home.path / "cluster.db")
-        self._session = self._tree.begin(since_boot_s(), 3600)
-
-    def make(self) -> None:
-        self._apply(*(Create(folder) for folder in FOLDERS))
-
-    def put(self, folder: str, name: str, record: object) -> None:
-        self._apply(Create(path_of(folder, name), pack(record)))
-
-    def topology(self, name: str) -> TopologyRecord | None:
-        node = self._tree.get(path_of(TOPOLOGIES, name))
-        return None if node is None else unpack(TopologyRecord, name, node.value)
-
-    def lead(self) -> None:
-        self._apply(Create("/leader"), Create("/leader/holder", b"host:1", ephemeral=True))
-
-    def close(self) -> None:
-        self._tree.close()
-
-    def _apply(self, *operations: Any) -> None:
-        self._tree.apply(operations, self._session, since_boot_s())
 
 
 @pytest.fixture
@@ -83,27 +48,6 @@ def store(home: Home) -> Iterator[Store]:
     made.make()
     yield made
     made.close()
-
-
-WORDS = TopologyRecord(
-    "jobs.words:make",
-    ("a", "b"),
-    blob="ab" * 32,
-    config={"topology.max.spout.pending": 500},
-    workers=3,
-    submitted_by="ann@here",
-    submitted_s=1_700_000_000.0,
-)
-
-
-def filled(store: Store) -> None:
-    store.put(TOPOLOGIES, "words", WORDS)
-    store.put(ASSIGNMENTS, "words", AssignmentRecord(1, "a", ("a", "a", "b")))
-    store.put(SUPERVISORS, "a", SupervisorRecord("host-a", "unix:a", 4, "0.1.0", frozenset({"ssd"})))
-    store.put(SUPERVISORS, "b", SupervisorRecord("host-b", "unix:b", 2, "0.1.0"))
-    store.put(PARENTS, "words", ParentRecord("a", 1, state="ACTIVE", started_s=1_700_000_005.0))
-    store.put(ERRORS, "words", ErrorsRecord((ErrorEntry(1_700_000_007.0, "split[2]", "ValueError: bad\nword"),)))
-    store.put(TOPOLOGIES, "large", TopologyRecord("jobs:large", workers=9))
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .cluster_store import Store, filled
 from .conftest import Command
-from .test_cluster import Store, filled, home, store
+from .test_cluster import home, store
 
 __all__ = ["home", "store"]
 

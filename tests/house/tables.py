@@ -295,7 +295,6 @@ SEAMS: Final[dict[str, tuple[str, ...]]] = {
         "aiostorm/cli/signals.py",  # Ctrl-C
         "tasks/exits.py",  # asks who would have raised a SystemExit: user code, or the program's own handler
     ),
-    # Threads:
     "threading": (
         "spark/connect.py",  # a call that hangs while it connects: a timer closes its client
         "spark/batch/source.py",  # opened by the first task, in a thread

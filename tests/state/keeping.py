@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiostorm.runtime import MAX_BLOB_BYTES, LoopClock, LoopTurns, Store, StoreError
@@ -216,3 +217,37 @@ def two_snapshots() -> tuple[dict[str, bytes], Models]:
     virtually(main())
     assert sorted(store.blobs) == ["m-1", "m-2", "owner", "t2-1-f-0", "t2-2-f-0", "t3-1-f-0", "t3-2-d-0"]
     return store.blobs, world.models
+
+
+class Interrupted(Memory):
+    """Before its call number `at`, what `then` does is done."""
+
+    def __init__(self, blobs: dict[str, bytes], at: int, then: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(blobs)
+        self.left = at
+        self.then = then
+
+    async def _step(self) -> None:
+        self.left -= 1
+        if not self.left:
+            await self.then()
+
+    async def read(self, name: str) -> bytes | None:
+        await self._step()
+        return await super().read(name)
+
+    async def write(self, name: str, data: bytes) -> None:
+        await self._step()
+        await super().write(name, data)
+
+    async def names(self, prefix: str = "") -> list[str]:
+        await self._step()
+        return await super().names(prefix)
+
+    async def remove(self, name: str) -> None:
+        await self._step()
+        await super().remove(name)
+
+    async def sync(self) -> None:
+        await self._step()
+        await super().sync()
