@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -18,11 +19,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from aiostorm import Config, LocalCluster, Topology
+from aiostorm import Config, LocalCluster, RunningTopology, Topology
 from aiostorm.runtime import loop_factory
 
 from ..cells import WrongResultError
@@ -102,20 +103,25 @@ async def measure_keys(folder: Path, repetitions: int, size: int) -> Figures:
     return {"ratio": spread(ratios)}
 
 
+@contextlib.asynccontextmanager
+async def million_keys(folder: Path) -> AsyncIterator[RunningTopology]:
+    """A topology that has a million keys, and changes 20,000 a second of them."""
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    async with LocalCluster() as cluster:
+        running = await cluster.submit("measured", ticking(str(folder), "1000000", "20000", "4"), exactly_once(folder))
+        while running.metrics()["seen"].executed < 1_050_000:  # noqa: ASYNC110 - metrics have no event
+            await asyncio.sleep(0.1)
+        yield running
+        await running.kill(0)
+
+
 async def measure_pause(folder: Path, repetitions: int, size: int) -> Figures:
     """The longest time in which the event loop runs nothing else, with snapshots of a million keys."""
     longest_ms = []
     for _ in range(repetitions):
-        shutil.rmtree(folder / "state", ignore_errors=True)
-        async with LocalCluster() as cluster:
-            running = await cluster.submit(
-                "measured", ticking(str(folder), "1000000", "20000", "4"), exactly_once(folder)
-            )
-            while running.metrics()["seen"].executed < 1_050_000:  # noqa: ASYNC110 - metrics have no event
-                await asyncio.sleep(0.1)
+        async with million_keys(folder):
             gc.collect()
             longest_ms.append(1000 * await longest_pause(10.0))
-            await running.kill(0)
     return {"longest pause, ms": spread(longest_ms)}
 
 
@@ -135,13 +141,7 @@ async def measure_size(folder: Path, repetitions: int, size: int) -> Figures:
     before = resident_mb()
     memory = []
     for _ in range(repetitions):
-        shutil.rmtree(folder / "state", ignore_errors=True)
-        async with LocalCluster() as cluster:
-            running = await cluster.submit(
-                "measured", ticking(str(folder), "1000000", "20000", "4"), exactly_once(folder)
-            )
-            while running.metrics()["seen"].executed < 1_050_000:  # noqa: ASYNC110 - metrics have no event
-                await asyncio.sleep(0.1)
+        async with million_keys(folder) as running:
             await asyncio.sleep(5.0)  # snapshots
             await running.snapshot()
             taken = running.snapshot_metrics
@@ -149,7 +149,6 @@ async def measure_size(folder: Path, repetitions: int, size: int) -> Figures:
             memory.append(resident_mb())
             found["snapshot, MB"].append(taken.size_bytes / 1e6)
             found["folder, MB"].append(sum(file.stat().st_size for file in (folder / "state").iterdir()) / 1e6)
-            await running.kill(0)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     # Later repetitions use memory that the first one has left.
     sizes = {"memory before, MB": round(before), "with the keys": round(memory[0]), "the most": round(most)}
