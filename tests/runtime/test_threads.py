@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 
@@ -63,12 +62,18 @@ async def test_it_returns_and_raises_what_the_work_does() -> None:
 
 
 class Moments:
-    """When the loop slept."""
+    """When the loop slept. `busy`: which share of the time it uses the processor."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.began_s = loop.time()
         self.at_s: list[float] = []
-        self._time = loop.time
+        self.looks = 0
+        self.busy = 1.0
+        self._time = self.perf_counter = loop.time
+
+    def thread_time(self) -> float:
+        self.looks += 1
+        return self._time() * self.busy
 
     def sleep(self, seconds: float) -> None:
         assert seconds == module.MOMENT_S
@@ -79,7 +84,7 @@ class Moments:
 def moments(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Moments]:
     def make() -> Moments:
         made = Moments(asyncio.get_running_loop())
-        monkeypatch.setattr(module, "time", SimpleNamespace(sleep=made.sleep))
+        monkeypatch.setattr(module, "time", made)
         monkeypatch.setattr(module, "is_virtual", lambda loop: False)
         return made
 
@@ -123,6 +128,21 @@ async def test_moments_are_near_again_when_another_work_begins_or_ends(moments: 
     assert len(slept.at_s) == count
 
 
+async def test_a_loop_that_waits_sleeps_never_and_seldom_looks(moments: Callable[[], Moments]) -> None:
+    loop = asyncio.get_running_loop()
+    slept = moments()
+    slept.busy = 0.4
+    thread_works(loop, loop.create_future())
+    await asyncio.sleep(2)
+    assert not slept.at_s
+    assert slept.looks < 55
+    slept.busy = 1.0
+    slept.began_s = loop.time()
+    await asyncio.sleep(0.2)
+    assert slept.at_s[0] <= module.IDLE_S + 1e-6
+    assert round(slept.at_s[-1] - slept.at_s[-2], 6) == module.MOST_S
+
+
 async def test_many_works_at_once_share_the_moments(moments: Callable[[], Moments]) -> None:
     loop = asyncio.get_running_loop()
     slept, futures = moments(), [loop.create_future() for _ in range(50)]
@@ -139,7 +159,7 @@ async def test_many_works_at_once_share_the_moments(moments: Callable[[], Moment
 
 async def test_in_virtual_time_the_loop_does_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     slept = Moments(asyncio.get_running_loop())
-    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=slept.sleep))
+    monkeypatch.setattr(module, "time", slept)
     thread_works(asyncio.get_running_loop(), asyncio.get_running_loop().create_future())
     await asyncio.sleep(1)
     assert not slept.at_s
