@@ -175,6 +175,13 @@ class Running:
         """The processes that run now."""
         return self._running.keys()
 
+    async def left(self) -> int:
+        """How many processes the next supervisor finds: those that are noted. (One may just have ended.)"""
+        try:
+            return sum(note.rest is None for note in await self._notes.read())
+        except OSError:
+            return len(self._running)
+
     @property
     def failed(self) -> tuple[FailedProcess, ...]:
         """Processes that do not stay alive here, and those that did not some minutes ago."""

@@ -160,7 +160,7 @@ class Supervisor:
             stopping.cancel()
         if not work.cancelled() and (refused := work.result()) is not None:
             raise refused
-        left = 0 if self._running is None else len(self._running.keys)
+        left = 0 if self._running is None else await self._running.left()
         log.info("ends; %d processes live on, and are adopted by the next supervisor %s", left, self._name)
 
     async def _work(self) -> AiostormError | None:
