@@ -2,7 +2,7 @@
 
 from .components import ComponentMetrics, SnapshotMetrics, TopologyMetrics
 from .counters import ProgressMetrics, TaskCounters, TaskMetrics, TimeMetrics, added
-from .declared import HISTOGRAMS, METRICS, Metric, metrics_table
+from .declared import HISTOGRAMS, METRICS, NUMBERS, Metric, metrics_table
 from .histogram import LONG, RELATIVE_ERROR, Histogram, Timings
 from .openmetrics import OPENMETRICS, PLAIN_TEXT, Family, content_type, families, render
 from .own import MetricError, Names, OwnMetrics
@@ -29,6 +29,7 @@ __all__ = [
     "LONG",
     "MAX_TEXT_CHARS",
     "METRICS",
+    "NUMBERS",
     "OPENMETRICS",
     "PLAIN_TEXT",
     "RELATIVE_ERROR",

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .counters import ProgressMetrics, TaskMetrics, added
-from .declared import METRICS, Counts
+from .declared import METRICS, NUMBERS, Counts
 from .series import Series, merged_series
 
 if TYPE_CHECKING:
     from ..runtime import ProcessMetrics
+
+
+_NUMBERS = tuple(METRICS[name] for name in NUMBERS)
+_numbers_of = attrgetter(*NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -40,6 +46,11 @@ class ComponentMetrics(Counts):
             value = metric.aggregate([getattr(task, name) for task in self.tasks])
             object.__setattr__(self, name, value)
             return value
+
+    def numbers(self) -> dict[str, float]:
+        """Name → value of each declared metric that is a number: all at once, which is cheaper than one by one."""
+        columns = zip(*map(_numbers_of, self.tasks), strict=True) if self.tasks else repeat(())
+        return {metric.name: metric.aggregate(column) for metric, column in zip(_NUMBERS, columns, strict=False)}
 
     @property
     def streams(self) -> dict[str, int]:

@@ -153,6 +153,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
 
 COUNTERS: Final = tuple(name for name, metric in METRICS.items() if metric.kind == "counter")
 HISTOGRAMS: Final = tuple(name for name, metric in METRICS.items() if metric.kind == "histogram")
+NUMBERS: Final = tuple(name for name, metric in METRICS.items() if metric.kind != "histogram")
 
 
 def metrics_table() -> str:

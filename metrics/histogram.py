@@ -19,6 +19,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress, islice
 from typing import Final, cast
 
@@ -111,7 +112,7 @@ class Histogram:
     @property
     def count(self) -> int:
         """How many values came."""
-        return sum(count for _, count in self.buckets)
+        return sum([count for _, count in self.buckets])
 
     @property
     def mean(self) -> float:
@@ -144,6 +145,8 @@ class Histogram:
         return found
 
     def __add__(self, other: Histogram) -> Histogram:
+        if not self.buckets and not self.total:
+            return other
         if not other.buckets:
             return self if not other.total else Histogram(self.buckets, self.total + other.total)
         counts = dict(self.buckets)
@@ -163,6 +166,7 @@ class Histogram:
 EMPTY: Final = Histogram()
 
 
+@cache  # there are 258 buckets
 def middle(index: int) -> float:
     """The value that is shown for a bucket: its greatest relative error is the least."""
     least, most = lower(index), lower(index + 1)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..backpressure import THROTTLED
-from ..metrics import HISTOGRAMS, METRICS
+from ..metrics import NUMBERS
 from ..topology import drawn_inputs, grouping_text, layered
 from .cause import causes
 from .model import (
@@ -55,8 +55,6 @@ SERIES: Final = (
     "p99_s",
 )
 """What is kept of each component, each second. `p50_s`, `p99_s`: of `complete` of a spout, of `process` of a bolt."""
-
-_NUMBERS: Final = tuple(name for name in METRICS if name not in HISTOGRAMS)
 
 
 def summary_of(running: Shown) -> TopologySummary:
@@ -193,18 +191,19 @@ def _component(
 ) -> ComponentTick:
     blocked = sum(task.blocked for task in pressure.tasks) if pressure is not None else 0
     fill = found.fill_ratio if pressure is None else pressure.fill  # of the limit that holds now, not of the capacity
+    counts = found.numbers()
     level: Level = "blocked" if blocked else "filling" if fill > marks.low else "calm"
     return ComponentTick(
         component=found.component,
         kind=found.kind,
         tasks=len(found.tasks),
-        counts={name: getattr(found, name) for name in _NUMBERS},
+        counts=counts,
         fill=fill,
         level=level,
         blocked_tasks=blocked,
         wait_s=wait_s,
-        execute_s=found.execute_latency_s if found.executed else None,
-        complete_s=found.complete_latency_s if found.kind == "spout" and found.acked else None,
+        execute_s=_mean(counts["execute_s"], counts["executed"]),
+        complete_s=_mean(counts["complete_s"], counts["acked"]) if found.kind == "spout" else None,
         open_windows=found.live_windows,
         watermark_ms=found.watermark_ms,
         watermark_lag_s=found.watermark_lag_s,
@@ -212,6 +211,10 @@ def _component(
         edges=tuple((stream, target, count) for (stream, target), count in found.edges.items()),
         latencies=latencies,
     )
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None
 
 
 def _task(task: TaskMetrics, worker: str, blocked: bool) -> TaskRow:
@@ -222,8 +225,8 @@ def _task(task: TaskMetrics, worker: str, blocked: bool) -> TaskRow:
         fill=task.fill,
         capacity=task.capacity,
         blocked=blocked,
-        counts={name: getattr(task, name) for name in _NUMBERS},
-        execute_s=task.execute_s / task.executed if task.executed else None,
+        counts={name: getattr(task, name) for name in NUMBERS},
+        execute_s=_mean(task.execute_s, task.executed),
         open_windows=0 if time is None else time.live,
         watermark_ms=None if time is None else time.watermark_ms,
         watermark_lag_s=None if time is None or time.lag_ms is None else time.lag_ms / 1000,

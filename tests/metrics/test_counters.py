@@ -17,7 +17,7 @@ from aiostorm.metrics import (
     TimeMetrics,
     TopologyMetrics,
 )
-from aiostorm.metrics.declared import COUNTERS, HISTOGRAMS
+from aiostorm.metrics.declared import COUNTERS, HISTOGRAMS, NUMBERS
 
 
 def component(*tasks: TaskMetrics) -> ComponentMetrics:
@@ -123,6 +123,16 @@ def test_means_and_the_fullest_mailbox() -> None:
     other = TaskMetrics(task_id=2, executed=1, execute_s=4.0, acked=3, complete_s=7.0, fill=1, capacity=2)
     found = component(one, other, TaskMetrics(task_id=3, fill=9))
     assert (found.execute_latency_s, found.complete_latency_s, found.fill_ratio) == (1.0, 2.0, 0.5)
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3])
+def test_all_numbers_at_once_are_those_that_are_read_one_by_one(tasks: int) -> None:
+    values = range(1, len(NUMBERS) + 1)
+    found = component(*(TaskMetrics(task_id=i, **dict(zip(NUMBERS, values, strict=True))) for i in range(tasks)))
+    numbers = found.numbers()
+    assert tuple(numbers) == NUMBERS
+    assert numbers == {name: getattr(found, name) for name in NUMBERS}
+    assert numbers["acked"] == tasks * (1 + NUMBERS.index("acked"))
 
 
 def test_a_component_is_found_by_its_name() -> None:
