@@ -3,10 +3,13 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
 import { duration, percent, rate } from "./format.js";
-import { LEVELS } from "./parts.js";
+import { useSight } from "./sight.js";
 
 const W = 196;
 const H = 84;
+const EDGE = 12; // around a component, for what is on its border
+const NODE_BOX = `${-EDGE} ${-EDGE} ${W + 2 * EDGE} ${H + 2 * EDGE}`;
+const PAD = 16; // around the graph
 
 function geometry(graph, down) {
   const stepLayer = down ? H + 72 : W + 112;
@@ -48,26 +51,19 @@ function labelOf(node, now, speed) {
   const parts = [`${node.id} ×${node.tasks}`, node.kind];
   if (!now) return parts.join(", ");
   parts.push(`${rate(speed)} ${node.kind === "spout" ? "emitted" : "executed"}`);
-  if (node.kind === "bolt") parts.push(`mailbox ${percent(now.fill)} full, ${LEVELS[now.level]}`);
+  if (node.kind === "bolt") parts.push(`mailbox ${percent(now.fill)} full, ${now.level}`);
   else if (now.wait_s) parts.push(`waits ${duration(now.wait_s)} for each tuple`);
   if (now.counts.errors) parts.push(`${now.counts.errors} errors`);
   return parts.join(", ");
 }
 
-// Of a component of which nothing that is shown has changed, the drawing of the second before is kept.
-function Node(props) {
-  const { node, at, now, speed, marks, guilty, current } = props;
-  const shown = [labelOf(node, now, speed), now && now.fill, now && now.wait_s, now && now.counts.pending, marks.low, marks.high, guilty, current, ...at];
-  return useMemo(() => drawn(props), shown);
-}
-
-function drawn({ node, at, now, speed, marks, guilty, href, current, onFocus, onKeyDown, nodeRef }) {
-  const [x, y] = at;
+// Each component is an <svg> of its own: a browser lays out and paints those that have changed, and no others.
+function drawn({ node, at, now, speed, marks, guilty, href, current, onFocus, onKeyDown, nodeRef, holder }) {
   const level = now ? now.level : "calm";
   const waits = now && now.wait_s > 0;
   const kinds = ["node", `node-${node.kind}`, guilty && "guilty", waits && "waits"].filter(Boolean).join(" ");
   const bar = W - 28;
-  return html`<g class=${kinds} transform=${`translate(${x},${y})`}>
+  return html`<svg key=${node.id} ref=${holder} role="none" class=${kinds} viewBox=${NODE_BOX} width=${W + 2 * EDGE} height=${H + 2 * EDGE} style=${{ left: `${at[0]}px`, top: `${at[1]}px` }}>
     <a href=${href} ref=${nodeRef} tabindex=${current ? 0 : -1} onFocus=${onFocus} onKeyDown=${onKeyDown} aria-label=${labelOf(node, now, speed)}>
       <title>${node.id}</title><rect class="node-box" width=${W} height=${H} rx=${node.kind === "spout" ? 18 : 9} /></a>
     <g class="node-inside" aria-hidden="true">
@@ -87,15 +83,39 @@ function drawn({ node, at, now, speed, marks, guilty, href, current, onFocus, on
           waits ? `waits ${duration(now.wait_s)} a tuple` : now ? `${now.counts.pending.toLocaleString("en-US")} pending` : ""
         }</text>`}
     <text class="node-sub" x="14" y="71">${rate(speed)}</text>
-    ${node.kind === "bolt" && now && html`<text class=${`node-sub level-${level}`} x=${W - 14} y="71" text-anchor="end">${percent(now.fill)} ${LEVELS[level]}</text>`}
+    ${node.kind === "bolt" && now && html`<text class=${`node-sub level-${level}`} x=${W - 14} y="71" text-anchor="end">${percent(now.fill)} ${level}</text>`}
     ${now && now.counts.errors > 0 && html`<g class="badge" transform=${`translate(${W - 8},0)`}><circle r="10" /><text text-anchor="middle" y="4">${now.counts.errors > 99 ? "99+" : now.counts.errors}</text></g>`}
-    </g></g>`;
+    </g></svg>`;
 }
 
-// A line is the wider the more goes over it: 1.5 for nothing, about 5 for a million tuples a second.
-const widthOf = (speed) => 1.5 + 0.6 * Math.log10(1 + (speed || 0));
+// A line is the wider the more goes over it, in steps of 0.5: 1.5 for nothing, about 5 for a million tuples a second.
+const widthOf = (speed) => 1.5 + Math.round(1.2 * Math.log10(1 + (speed || 0))) / 2;
+
+function lineOf({ edge, id, path, x, y, anchor, below }, isHot, width) {
+  const stream = edge.stream === "default" ? edge.grouping : `${edge.stream}: ${edge.grouping}`;
+  const fields = edge.fields.length ? `(${edge.fields.join(", ")})` : "";
+  const text = (words, down) => words && html`<text x=${x} y=${y + down} text-anchor=${anchor}>${cut(words, 17)}</text>`;
+  return html`<g key=${id} class=${`edge ${isHot ? "hot" : ""} ${edge.feedback ? "feedback" : ""}`}>
+    <path d=${path} style=${{ strokeWidth: width + (isHot ? 1 : 0) }} marker-end=${isHot ? "url(#arrow-hot)" : "url(#arrow)"}><title>${edge.source} → ${edge.target}, ${stream} ${fields}</title></path>
+    ${text(stream, below[1])}${text(fields, below[2])}</g>`;
+}
+
+// The ways of all lines. Of several lines between two components, the names are below each other.
+function waysOf(graph, geo) {
+  const found = new Map();
+  return graph.edges.map((edge) => {
+    const pair = `${edge.source}\n${edge.target}`;
+    const nth = found.get(pair) || 0;
+    found.set(pair, nth + 1);
+    const { path, middle } = wayOf(edge, geo);
+    const flow = `${edge.source}\n${edge.stream}\n${edge.target}`;
+    const label = { x: middle[0] + (geo.down ? 8 : 0), y: middle[1] + nth * 42, anchor: geo.down ? "start" : "middle", below: geo.down ? [-6, 8, 21] : [-8, 16, 29] };
+    return { edge, pair, flow, id: `${flow}\n${nth}`, path, ...label };
+  });
+}
 
 export function Dag({ graph, tick, speeds, edges, hrefOf, describedBy }) {
+  const [kept, observe] = useSight();
   const holder = useRef(null);
   const nodes = useRef(new Map());
   const [down, setDown] = useState(false);
@@ -105,14 +125,13 @@ export function Dag({ graph, tick, speeds, edges, hrefOf, describedBy }) {
     sizes.observe(holder.current);
     return () => sizes.disconnect();
   }, []);
-  const geo = geometry(graph, down);
+  const geo = useMemo(() => geometry(graph, down), [graph, down]);
+  const ways = useMemo(() => waysOf(graph, geo), [graph, down]);
   const now = new Map(tick ? tick.components.map((c) => [c.component, c]) : []);
   const marks = tick ? tick.marks : { low: 0, high: 1 };
   const causes = tick ? tick.causes.filter((cause) => cause.path.length > 1) : [];
   const hot = new Set(causes.flatMap((cause) => cause.path.slice(1).map((id, i) => `${cause.path[i]}\n${id}`)));
   const guilty = new Set(causes.map((cause) => cause.mailbox));
-  const ways = graph.edges.map((edge) => ({ edge, key: `${edge.source}\n${edge.target}`, ...wayOf(edge, geo) }));
-  const seen = new Map();
 
   const onKeyDown = (event, node) => {
     const along = down ? { next: "ArrowDown", back: "ArrowUp", plus: "ArrowRight", minus: "ArrowLeft" } : { next: "ArrowRight", back: "ArrowLeft", plus: "ArrowDown", minus: "ArrowUp" };
@@ -130,34 +149,42 @@ export function Dag({ graph, tick, speeds, edges, hrefOf, describedBy }) {
     if (id) nodes.current.get(id)?.focus();
   };
 
-  const pad = 16;
   const loops = graph.edges.some((edge) => edge.feedback) ? 44 : 0;
-  const box = [-pad, -pad, geo.width + 2 * pad + (down ? loops : 0), geo.height + 2 * pad + (down ? 0 : loops)];
+  const box = [-PAD, -PAD, geo.width + 2 * PAD + (down ? loops : 0), geo.height + 2 * PAD + (down ? 0 : loops)];
+  const line = (way) => {
+    const shown = [way, hot.has(way.pair), widthOf(edges.get(way.flow))];
+    return kept(way.id, shown, [], () => lineOf(...shown));
+  };
+  const speedOn = (way) => {
+    const speed = edges.get(way.flow);
+    const text = speed === undefined ? "" : rate(speed);
+    const key = `${way.id}\nspeed`;
+    return kept(key, [way], [text], () => html`<text key=${key} ref=${observe(key)} class="edge-rate" x=${way.x} y=${way.y + way.below[0]} text-anchor=${way.anchor}>${text}</text>`);
+  };
+  const component = (node) => {
+    const { id } = node;
+    const [found, speed, isCurrent, isGuilty] = [now.get(id), speeds.get(id), current === id, guilty.has(id)];
+    const shown = [labelOf(node, found, speed), found && found.level, found && found.counts.pending, marks.low, marks.high];
+    return kept(id, [geo, node, isGuilty, isCurrent, ...(isCurrent ? shown : [])], shown, () => drawn({
+      node, now: found, speed, marks, guilty: isGuilty, current: isCurrent, href: hrefOf(id), holder: observe(id),
+      at: geo.place([node.layer, node.position]).map((pixels) => pixels + PAD - EDGE),
+      onFocus: () => setCurrent(id), onKeyDown: (event) => onKeyDown(event, node),
+      nodeRef: (element) => (element ? nodes.current.set(id, element) : nodes.current.delete(id)),
+    }));
+  };
+
+  const sized = { viewBox: box.join(" "), width: box[2], height: box[3] };
   return html`<div class="dag" ref=${holder} tabindex="-1">
-    <svg role="group" aria-label="Graph of the topology" aria-describedby=${describedBy} viewBox=${box.join(" ")} width=${box[2]} height=${box[3]}>
-      <defs>
-        <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch" width="2.5" height="6" /></pattern>
-        ${["arrow", "arrow-hot"].map((id) => html`<marker key=${id} id=${id} class=${id} viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 0 10 5 0 10z" /></marker>`)}
-      </defs>
-      <g aria-hidden="true">${ways.map(({ edge, key, path, middle }) => {
-        const nth = seen.get(key) || 0;
-        seen.set(key, nth + 1);
-        const isHot = hot.has(key);
-        const stream = edge.stream === "default" ? edge.grouping : `${edge.stream}: ${edge.grouping}`;
-        const fields = edge.fields.length ? `(${edge.fields.join(", ")})` : "";
-        const speed = edges.get(`${edge.source}\n${edge.stream}\n${edge.target}`);
-        const [x, y] = [middle[0] + (down ? 8 : 0), middle[1] + nth * 42];
-        const anchor = down ? "start" : "middle";
-        const line = (text, below, kind) => text && html`<text class=${kind} x=${x} y=${y + below} text-anchor=${anchor}>${text}</text>`;
-        return html`<g key=${`${key}\n${edge.stream}`} class=${`edge ${isHot ? "hot" : ""} ${edge.feedback ? "feedback" : ""}`}>
-          <path d=${path} style=${{ strokeWidth: widthOf(speed) + (isHot ? 1 : 0) }} marker-end=${isHot ? "url(#arrow-hot)" : "url(#arrow)"}><title>${edge.source} → ${edge.target}, ${stream} ${fields}</title></path>
-          ${line(speed === undefined ? "" : rate(speed), down ? -6 : -8, "edge-rate")}${line(cut(stream, 17), down ? 8 : 16, "")}${line(cut(fields, 17), down ? 21 : 29, "")}
-        </g>`;
-      })}</g>
-      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} at=${geo.place([node.layer, node.position])} now=${now.get(node.id)}
-          speed=${speeds.get(node.id)} marks=${marks} guilty=${guilty.has(node.id)} href=${hrefOf(node.id)} current=${current === node.id}
-          onFocus=${() => setCurrent(node.id)} onKeyDown=${(event) => onKeyDown(event, node)}
-          nodeRef=${(element) => (element ? nodes.current.set(node.id, element) : nodes.current.delete(node.id))} />`)}
-    </svg>
+    <div class="dag-area" role="group" aria-label="Graph of the topology" aria-describedby=${describedBy} style=${{ width: `${box[2]}px`, height: `${box[3]}px` }}>
+      <svg aria-hidden="true" ...${sized}>
+        <defs>
+          <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch" width="2.5" height="6" /></pattern>
+          ${["arrow", "arrow-hot"].map((id) => html`<marker key=${id} id=${id} class=${id} viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0 0 10 5 0 10z" /></marker>`)}
+        </defs>
+        ${ways.map(line)}
+      </svg>
+      <svg class="edge" aria-hidden="true" ...${sized}>${ways.map(speedOn)}</svg>
+      ${graph.nodes.map(component)}
+    </div>
   </div>`;
 }

@@ -2,8 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { get } from "./api.js";
-
-export const LEVELS = { calm: "calm", filling: "filling", blocked: "blocked" };
+import { useSight } from "./sight.js";
 
 export function Chip({ kind, children }) {
   return html`<span class="chip chip-${kind}"><span class="dot" aria-hidden="true"></span>${children}</span>`;
@@ -20,10 +19,16 @@ export function Pause() {
   return html`<svg class="pause" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><circle cx="8" cy="8" r="8" /><path d="M5 4.5h2.2v7H5zM8.8 4.5H11v7H8.8z" /></svg>`;
 }
 
-export function Card({ title, aside, children, wide }) {
-  return html`<section class=${wide ? "card wide" : "card"}>
+export function Card({ title, aside, children, holder }) {
+  return html`<section class="card" ref=${holder}>
     ${title && html`<header class="card-head"><h2>${title}</h2>${aside}</header>`}${children}
   </section>`;
+}
+
+// A card with much in it: what `draw` returns is drawn anew only while the card is in sight.
+export function LiveCard({ title, aside, draw }) {
+  const [kept, observe] = useSight();
+  return html`<${Card} title=${title} aside=${aside} holder=${observe("card")}>${kept("card", [], [draw], draw)}<//>`;
 }
 
 export function Empty({ title, children }) {
@@ -54,13 +59,13 @@ export function Table({ caption, columns, rows, rowKey, empty }) {
 
 export function Fill({ fill, level, marks }) {
   const share = Math.max(0, Math.min(1, fill));
-  return html`<span class="fill" title=${`${Math.round(share * 100)} % full, ${LEVELS[level]}`}>
+  return html`<span class="fill" title=${`${Math.round(share * 100)} % full, ${level}`}>
     <svg class="bar bar-${level}" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
       <rect class="bar-back" width="100" height="10" rx="2" />
       <rect class="bar-fill" width=${share * 100} height="10" rx="2" />
       ${marks && [marks.low, marks.high].map((mark) => html`<rect key=${mark} class="bar-mark" x=${mark * 100 - 0.6} width="1.2" height="10" />`)}
     </svg>
-    <span class="fill-text">${Math.round(share * 100)} %${level !== "calm" && html` <em class="level-${level}">${LEVELS[level]}</em>`}</span>
+    <span class="fill-text">${Math.round(share * 100)} %${level !== "calm" && html` <em class="level-${level}">${level}</em>`}</span>
   </span>`;
 }
 

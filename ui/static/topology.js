@@ -6,7 +6,7 @@ import { Chart } from "./chart.js";
 import { Dag } from "./dag.js";
 import { count, duration, latency, rate } from "./format.js";
 import { edgeRates, rateNow, rates, shares } from "./live.js";
-import { Busy, Card, Confirm, Failure, Fill, Stat, Table } from "./parts.js";
+import { Busy, Card, Confirm, Failure, Fill, LiveCard, Stat, Table } from "./parts.js";
 
 const sum = (values) => values.reduce((total, value) => (value === null ? total : (total ?? 0) + value), null);
 
@@ -26,18 +26,18 @@ function Stats({ tick, series }) {
   </dl>`;
 }
 
-export function Overview({ name, live, linkTo }) {
-  const { graph, tick, before, series } = live;
-  if (!graph || !tick || !series) return live.error ? null : html`<p class="loading">Loading…</p>`;
-  const hrefOf = (component) => linkTo(name, `/c/${encodeURIComponent(component)}`);
-  const key = (node) => (node.kind === "spout" ? "emitted" : "executed");
-  const speeds = new Map(graph.nodes.map((node) => [node.id, rateNow(series, node.id, key(node))]));
-  const edges = edgeRates(tick, before);
+const LEGEND = html`<ul class="legend"><li class="level-calm">calm</li><li class="level-filling">filling</li><li class="level-blocked">blocked</li></ul>`;
+
+const keyOf = (node) => (node.kind === "spout" ? "emitted" : "executed");
+
+// The table of components.
+function Components({ live, speeds, hrefOf }) {
+  const { graph, tick, before } = live;
   const earlier = new Map(before ? before.components.map((c) => [c.component, c.counts]) : []);
-  const readers = new Map(graph.nodes.map((node) => [node.id, graph.edges.filter((e) => e.target === node.id)]));
+  const readers = new Map(graph.nodes.map((node) => [node.id, []]));
+  for (const edge of graph.edges) readers.get(edge.target)?.push(edge);
   const order = new Map(graph.nodes.map((node, i) => [node.id, i]));
   const rows = [...tick.components].sort((a, b) => order.get(a.component) - order.get(b.component));
-  const shown = graph.nodes.slice(0, 8);
   const columns = [
     { label: "Component", cell: (c) => html`<a href=${hrefOf(c.component)}>${c.component}</a>` },
     { label: "Reads from", cell: (c) => readers.get(c.component)?.map((e) => `${e.source} (${e.grouping}${e.feedback ? ", closes a cycle" : ""})`).join(", ") || html`<span class="muted">spout</span>` },
@@ -51,19 +51,28 @@ export function Overview({ name, live, linkTo }) {
     { label: "Busy", cell: (c) => html`<${Busy} found=${shares(c.counts, earlier.get(c.component))} />` },
     { label: "Mailbox", cell: (c) => (c.kind === "bolt" ? html`<${Fill} fill=${c.fill} level=${c.level} marks=${tick.marks} />` : c.wait_s ? html`<em class="level-blocked">waits ${duration(c.wait_s)} a tuple</em>` : "") },
   ];
-  const progress = rows.filter((c) => c.progress);
+  return html`<${Table} caption="Components" columns=${columns} rows=${rows} rowKey=${(c) => c.component} />
+    <p class="muted foot">p50 / p99: half of the tuples took at most the first time, 99 % at most the second, ${tick.latency_s ? `in the last ${duration(Math.round(tick.latency_s))}` : "since the start"}. Whole: from the mailbox to the end of the tuple; for a spout, from emit to ack.</p>`;
+}
+
+export function Overview({ name, live, linkTo }) {
+  const { graph, tick, before, series } = live;
+  if (!graph || !tick || !series) return live.error ? null : html`<p class="loading">Loading…</p>`;
+  const hrefOf = (component) => linkTo(name, `/c/${encodeURIComponent(component)}`);
+  const speeds = new Map(graph.nodes.map((node) => [node.id, rateNow(series, node.id, keyOf(node))]));
+  const shown = graph.nodes.slice(0, 8);
+  const chart = () => html`<${Chart} title="Tuples a second" at=${series.points.map(([at]) => at)} format=${rate}
+    lines=${shown.map((node) => ({ label: node.id, values: rates(series, node.id, keyOf(node)) }))} />`;
+  const table = () => html`<${Components} live=${live} speeds=${speeds} hrefOf=${hrefOf} />`;
+  const progress = tick.components.filter((c) => c.progress);
   return html`<${Stats} tick=${tick} series=${series} />
-    <${Card} title="Graph" aside=${html`<ul class="legend"><li class="level-calm">calm</li><li class="level-filling">filling</li><li class="level-blocked">blocked</li></ul>`}>
-      <${Dag} graph=${graph} tick=${tick} speeds=${speeds} edges=${edges} hrefOf=${hrefOf} describedBy="components-note" />
+    <${Card} title="Graph" aside=${LEGEND}>
+      <${Dag} graph=${graph} tick=${tick} speeds=${speeds} edges=${edgeRates(tick, before)} hrefOf=${hrefOf} describedBy="components-note" />
       <p id="components-note" class="hidden">The table of components below has the same numbers.</p>
     <//>
     ${progress.length > 0 && html`<${Card} title="Progress"><ul class="plain">${progress.map((c) => html`<li key=${c.component}><b>${c.component}</b> ${c.progress}</li>`)}</ul><//>`}
-    <${Card} title="Tuples a second" aside=${graph.nodes.length > shown.length && html`<span class="muted">the first ${shown.length} components</span>`}>
-      <${Chart} title="Tuples a second" at=${series.points.map(([at]) => at)} format=${rate}
-        lines=${shown.map((node) => ({ label: node.id, values: rates(series, node.id, key(node)) }))} />
-    <//>
-    <${Card} title="Components"><${Table} caption="Components" columns=${columns} rows=${rows} rowKey=${(c) => c.component} />
-      <p class="muted foot">p50 / p99: half of the tuples took at most the first time, 99 % at most the second, ${tick.latency_s ? `in the last ${duration(Math.round(tick.latency_s))}` : "since the start"}. Whole: from the mailbox to the end of the tuple; for a spout, from emit to ack.</p><//>`;
+    <${LiveCard} title="Tuples a second" aside=${graph.nodes.length > shown.length && html`<span class="muted">the first ${shown.length} components</span>`} draw=${chart} />
+    <${LiveCard} title="Components" draw=${table} />`;
 }
 
 export function Actions({ name, tick, guarantee }) {
