@@ -22,7 +22,7 @@ from .declared import COUNTERS, HISTOGRAMS, METRICS, Counts
 from .histogram import EMPTY, Histogram, Timings
 from .series import Series, continued
 
-_counts_of = attrgetter(*COUNTERS)  # all in one call: each task is read once a second while somebody watches
+_counts_of = attrgetter(*COUNTERS)  # in one call: who watches a topology reads every task each second
 
 
 class TaskCounters:
